@@ -1,0 +1,32 @@
+# Both commands set themselves up: they need Python 3.10 or later and make, and create .venv here.
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: test quickstart format clean
+
+quickstart: .venv/.core   ## draw from an oracle with two processes and compare with the exact law
+	@$(BIN)/tokenloom quickstart
+
+test: .venv/.dev          ## lint, types and every test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pytest -q --numprocesses 2
+
+format: .venv/.dev        ## apply the formatter and the safe fixes
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:                    ## remove the environment and the caches
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache
+
+.venv/.core: pyproject.toml constraints.txt
+	@echo "Setting up .venv (about a minute, once)"
+	$(PYTHON) -m venv .venv
+	$(INSTALL) --editable .
+	@touch $@
+
+.venv/.dev: .venv/.core
+	$(INSTALL) --editable ".[dev]"
+	@touch $@

@@ -1,0 +1,66 @@
+r"""The forward law q_{t|0} of one position, in the form every other law is derived from.
+
+    q(x_t | x_0) = alpha_t [x_t = x_0] + (1 - alpha_t) pi(x_t)                              (`eq:transition`)
+
+As a function of x_0 it takes two values, so all that x_t says of its own x_0 is
+
+    evidence = log q(x_t | x_0 = x_t) - log q(x_t | x_0 != x_t) = log(1 + alpha_t / ((1 - alpha_t) pi(x_t))),
+
+0 where the token says nothing (a mask) and +inf where it reveals x_0 (a visible token of an absorbing process).
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+
+import torch
+
+from tokenloom.noise import Noise
+from tokenloom.schedules import LinearSchedule, Schedule
+from tokenloom.state import Noisy
+from tokenloom.types import Flags, Logits, PerPosition
+
+
+@dataclass(frozen=True)
+class ForwardLaw(ABC):
+    """A vocabulary of K real tokens 0..K-1, a schedule and a noise law."""
+
+    vocab_size: int
+    schedule: Schedule = field(default_factory=LinearSchedule, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if self.vocab_size < 2:
+            raise ValueError(f"a process needs a vocabulary of at least 2 tokens, got {self.vocab_size}")
+
+    @property
+    def num_states(self) -> int:
+        """How many ids a position can take: K, or K + 1 with a mask outside the vocabulary."""
+        return self.vocab_size
+
+    @abstractmethod
+    def noise(self, noisy: Noisy) -> Noise:
+        """The law pi that replaces a lost token."""
+
+    def evidence(self, noisy: Noisy) -> PerPosition:
+        """What each token says of its own clean token, as above; +inf at fixed positions."""
+        alpha = noisy.alpha_t[:, None]
+        other = (1 - alpha) * self.noise(noisy).probability_of(noisy.tokens)
+        return reveal(torch.where(other > 0, torch.log1p(alpha / other), torch.inf), noisy)
+
+    def restrict(self, logits: Logits) -> Logits:
+        """Logits without what a prediction may not contain (the mask, where it lies inside the vocabulary)."""
+        return logits
+
+    def over_states(self, log_probs: Logits) -> Logits:
+        """Log-probabilities of tokens as log-probabilities of states."""
+        return log_probs
+
+
+def reveal(evidence: PerPosition, noisy: Noisy) -> PerPosition:
+    """Given positions are known."""
+    return evidence if noisy.fixed is None else evidence.masked_fill(noisy.fixed, torch.inf)
+
+
+def evidence_of(known: Flags, noisy: Noisy) -> PerPosition:
+    """The evidence of tokens that say either everything or nothing."""
+    nothing = torch.zeros(known.shape, device=known.device, dtype=noisy.alpha_t.dtype)
+    return reveal(nothing.masked_fill(known, torch.inf), noisy)

@@ -1,0 +1,151 @@
+r"""Exact networks: the true posterior of a known distribution p_0, usable wherever a network is.
+
+Each position's evidence goes in (`forward.py`), the exact leave-one-out posterior comes out,
+
+    nu^l(k) ~ sum over x_0 with x_0^l = k of p_0(x_0) prod_{j != l} q(x_t^j | x_0^j, aux^j),
+
+and from it, exactly, whatever representation the oracle is asked to predict.  This holds for every process: the
+auxiliary variable only enters through the evidence.  Where x_t has probability 0 the posterior is not defined; the
+oracle answers with the uniform law there.
+"""
+
+from abc import ABC, abstractmethod
+
+import torch
+from jaxtyping import Float
+from torch import Generator, Tensor
+
+from tokenloom.categorical import invert, uniform
+from tokenloom.checks import check_device, check_tokens
+from tokenloom.posteriors import Denoiser, LeaveOneOut, Posterior, Score, add_evidence, convert_at
+from tokenloom.processes.base import Process
+from tokenloom.schedules import Schedule
+from tokenloom.state import Noisy
+from tokenloom.types import Logits, PerRow, Tokens
+
+
+class ExactModel(ABC):
+    """A model without a network: the interface of both oracles."""
+
+    def __init__(
+        self,
+        length: int,
+        process: Process,
+        schedule: Schedule | None,
+        predicts: type[Posterior],
+    ) -> None:
+        if predicts not in (Denoiser, LeaveOneOut, Score):
+            raise ValueError(f"predicts must be Denoiser, LeaveOneOut or Score, got {predicts!r}")
+        self.length = length
+        self.process = process if schedule is None else process.with_schedule(schedule)
+        self.predicts = predicts
+
+    @property
+    def schedule(self) -> Schedule:
+        return self.process.schedule
+
+    def predict(self, noisy: Noisy) -> Posterior:
+        """The exact posterior at x_t, in the representation this model predicts."""
+        check_tokens("x_t", noisy.tokens, self.process.num_states)
+        self._check_length(noisy.tokens)
+        blank = self._table.new_zeros((*noisy.tokens.shape, self.process.vocab_size))
+        check_device("x_t", noisy.tokens, blank)
+        evidence = add_evidence(blank, noisy.tokens, self.process.evidence(noisy))
+        logits = self._leave_one_out(evidence)
+        possible = logits.amax(-1, keepdim=True) > -torch.inf
+        return convert_at(LeaveOneOut(torch.where(possible, logits, 0)), self.predicts, noisy, self.process)
+
+    @property
+    @abstractmethod
+    def _table(self) -> Tensor:
+        """The tensor whose dtype and device the oracle computes with."""
+
+    @abstractmethod
+    def _leave_one_out(self, evidence: Logits) -> Logits:
+        """log nu, up to a constant a position, from log q(x_t^l | x_0^l = k)."""
+
+    @abstractmethod
+    def sample(self, batch: int, generator: Generator | None = None) -> Tokens:
+        """Exact draws from p_0."""
+
+    @abstractmethod
+    def log_likelihood(self, x_0: Tokens) -> PerRow:
+        """log p_0(x_0) in nats."""
+
+    @abstractmethod
+    def entropy(self) -> float:
+        """The entropy of p_0 in nats, the least any model's negative log-likelihood can be on average."""
+
+    def _check_length(self, tokens: Tokens) -> None:
+        if tokens.shape[1] != self.length:
+            raise ValueError(f"this oracle knows sequences of length {self.length}, got {tokens.shape[1]}")
+
+    def _check_mask_unused(self, marginals: Tensor) -> None:
+        mask = self.process.mask_in_vocabulary
+        if mask is not None and bool((marginals[..., mask] > 0).any()):
+            raise ValueError(f"p_0 puts mass on token {mask}, which is the mask: clean data is never masked")
+
+
+class Oracle(ExactModel):
+    """Any p_0, as a table of shape [K] * L, by enumeration."""
+
+    def __init__(
+        self,
+        p0: Float[Tensor, "..."],
+        process: Process,
+        schedule: Schedule | None = None,
+        predicts: type[Posterior] = LeaveOneOut,
+    ) -> None:
+        super().__init__(p0.ndim, process, schedule, predicts)
+        if p0.ndim == 0 or set(p0.shape) != {process.vocab_size}:
+            raise ValueError(
+                f"p0 must have shape [K] * L with K = {process.vocab_size} as in the process, got {list(p0.shape)}"
+            )
+        check_distribution("p0", p0.flatten())
+        self.p0 = p0
+        for axis in range(p0.ndim):
+            self._check_mask_unused(p0.movedim(axis, -1))
+
+    @property
+    def _table(self) -> Tensor:
+        return self.p0
+
+    def _leave_one_out(self, evidence: Logits) -> Logits:
+        rows = []
+        for position in range(self.length):
+            joint = self.p0.log().expand(len(evidence), *self.p0.shape)
+            for other in range(self.length):
+                if other != position:
+                    joint = joint + self._along(evidence[:, other], other)
+            others = [axis + 1 for axis in range(self.length) if axis != position]
+            rows.append(joint.logsumexp(others) if others else joint)
+        return torch.stack(rows, 1)
+
+    def _along(self, values: Float[Tensor, "batch vocab"], axis: int) -> Tensor:
+        shape = [1] * self.length
+        shape[axis] = values.shape[1]
+        return values.view(len(values), *shape)
+
+    def sample(self, batch: int, generator: Generator | None = None) -> Tokens:
+        u = uniform((batch,), generator, self.p0.device)
+        flat = invert(self.p0.flatten().expand(batch, -1).contiguous(), u)
+        return torch.stack(torch.unravel_index(flat, self.p0.shape), -1)
+
+    def log_likelihood(self, x_0: Tokens) -> PerRow:
+        check_tokens("x_0", x_0, self.process.vocab_size)
+        self._check_length(x_0)
+        return self.p0[x_0.unbind(1)].log()
+
+    def entropy(self) -> float:
+        return float(torch.special.entr(self.p0).sum())
+
+
+def check_distribution(name: str, probabilities: Tensor) -> None:
+    """The last dimension holds probabilities that sum to 1."""
+    if not probabilities.is_floating_point():
+        raise ValueError(f"{name} must be a float tensor of probabilities, got {probabilities.dtype}")
+    if not bool((probabilities >= 0).all()):
+        raise ValueError(f"{name} must not be negative or NaN, got {probabilities.min().item():g}")
+    total = probabilities.sum(-1)
+    if not torch.allclose(total, torch.ones_like(total), atol=1e-5):
+        raise ValueError(f"{name} must sum to 1, got {total.flatten()[(total - 1).abs().argmax()].item():g}")

@@ -1,0 +1,214 @@
+r"""What a prediction is: the denoiser, the leave-one-out posterior or the score, and the exact maps between them.
+
+    Denoiser      mu_k = p(x_0^l = k | x_t)
+    LeaveOneOut   nu_k = p(x_0^l = k | x_t without position l)
+    Score         s_y  = p_t(x_t with y at position l) / p_t(x_t)
+
+With the evidence a of position l's own token (`forward.py`), for any noise law pi, position by position:
+
+    mu = softmax(log nu + a at x_t)                              (`eq:udm-loo-to-denoiser-matrix`)
+    nu = softmax(log mu - a at x_t), where a is finite           (`eq:loo-from-denoiser-general`)
+    p_t(x_t^l = y | x_t^{-l}) = alpha nu_y + (1 - alpha) pi_y    (`prop:gibbs-conditional`)
+    s_y = p_t(y | x_t^{-l}) / p_t(x_t^l | x_t^{-l})              (`eq:score-ratio-loo`)
+
+Everything stays in log space; logits are defined up to a constant a position.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
+
+from tokenloom.checks import check_alpha, check_logits, check_tokens
+from tokenloom.forward import ForwardLaw
+from tokenloom.state import Noisy
+from tokenloom.types import Auxiliary, Logits, PerPosition, PerRow, StateLogProbs, Tokens
+
+
+class Posterior(ABC):
+    """A typed prediction.  Each representation knows its way to the leave-one-out posterior and back."""
+
+    @abstractmethod
+    def check(self, noisy: Noisy, process: ForwardLaw) -> None:
+        """Raise unless this is a prediction for that state."""
+
+    @abstractmethod
+    def to_leave_one_out(self, noisy: Noisy, process: ForwardLaw) -> "LeaveOneOut":
+        """The leave-one-out posterior, or an error that says why there is none."""
+
+    @classmethod
+    @abstractmethod
+    def from_leave_one_out(cls, leave_one_out: "LeaveOneOut", noisy: Noisy, process: ForwardLaw) -> "Posterior":
+        """This representation of what the leave-one-out posterior says; it always exists."""
+
+
+@dataclass(frozen=True)
+class OverTokens(Posterior):
+    """A prediction that is a law over clean tokens, given by its logits."""
+
+    logits: Float[Tensor, "batch length vocab"]
+
+    @property
+    def log_probs(self) -> Float[Tensor, "batch length vocab"]:
+        """Normalised, in float32 or better."""
+        return torch.log_softmax(self.logits, -1, dtype=torch.promote_types(self.logits.dtype, torch.float32))
+
+    def check(self, noisy: Noisy, process: ForwardLaw) -> None:
+        check_logits("logits", self.logits, noisy.tokens, process.vocab_size)
+
+
+class LeaveOneOut(OverTokens):
+    """Logits of p(x_0^l | x_t^{-l}): position l's own noisy token is not seen."""
+
+    def to_leave_one_out(self, noisy: Noisy, process: ForwardLaw) -> "LeaveOneOut":
+        return self
+
+    @classmethod
+    def from_leave_one_out(cls, leave_one_out: "LeaveOneOut", noisy: Noisy, process: ForwardLaw) -> "LeaveOneOut":
+        return leave_one_out
+
+
+class Denoiser(OverTokens):
+    """Logits of p(x_0^l | x_t): every position is seen."""
+
+    def to_leave_one_out(self, noisy: Noisy, process: ForwardLaw) -> LeaveOneOut:
+        evidence = process.evidence(noisy)
+        revealed = evidence.isposinf().nonzero()
+        if len(revealed):
+            row, position = revealed[0].tolist()
+            raise ValueError(
+                f"the denoiser at row {row}, position {position} has no leave-one-out posterior: its own token "
+                f"{int(noisy.tokens[row, position])} reveals x_0 at alpha_t = {noisy.alpha_t[row].item():g}, so the "
+                "denoiser is a point mass whatever the other positions say; predict the leave-one-out posterior itself"
+            )
+        return LeaveOneOut(add_evidence(process.restrict(self.logits), noisy.tokens, -evidence))
+
+    @classmethod
+    def from_leave_one_out(cls, leave_one_out: LeaveOneOut, noisy: Noisy, process: ForwardLaw) -> "Denoiser":
+        logits = process.restrict(leave_one_out.logits)
+        return Denoiser(add_evidence(logits, noisy.tokens, process.evidence(noisy)))
+
+
+@dataclass(frozen=True)
+class Score(Posterior):
+    """log p_t(y) - log p_t(x_t) for each state y of one position; the entry at x_t is 0 by definition."""
+
+    log_ratios: Float[Tensor, "batch length states"]
+
+    def check(self, noisy: Noisy, process: ForwardLaw) -> None:
+        check_logits("log_ratios", self.log_ratios, noisy.tokens, process.num_states)
+
+    def to_leave_one_out(self, noisy: Noisy, process: ForwardLaw) -> LeaveOneOut:
+        r"""alpha nu = s / sum(s) - (1 - alpha) pi, a difference, and so in float64.
+
+        With h_y = log(s_y / pi_y) shifted to be 0 at its smallest on the support of pi, and the excess
+        S = sum_y pi_y expm1(h_y) + sum over pi_y = 0 of the shifted s_y, it is free of cancellation for small alpha:
+        nu_y = pi_y (expm1(h_y) + alpha - (1 - alpha) S) / (alpha (1 + S)).
+        A learnt score that belongs to no distribution gives negative entries; they become 0.
+        """
+        if bool((noisy.alpha_t == 0).any()):
+            raise ValueError(
+                "at alpha_t = 0 every state has the same score, which says nothing of x_0; use alpha_t > 0"
+            )
+        noisy = replace(noisy, alpha_t=noisy.alpha_t.double())
+        alpha, log_pi = noisy.alpha_t[:, None, None], process.noise(noisy).log_probs()
+        log_ratios = self.log_ratios.double().scatter(-1, noisy.tokens.unsqueeze(-1), 0.0)
+        supported = log_pi.isfinite().expand_as(log_ratios)
+        ratio = torch.where(supported, log_ratios - log_pi, torch.inf)
+        smallest = ratio.amin(-1, keepdim=True).nan_to_num(posinf=0.0, neginf=0.0)  # the formula holds for any shift
+        gain = torch.where(supported, torch.expm1(ratio - smallest), 0)
+        unsupported = torch.where(supported, 0, torch.exp(log_ratios - smallest))
+        excess = (log_pi.exp() * gain + unsupported).sum(-1, keepdim=True)
+        mass = log_pi.exp() * (gain + alpha - (1 - alpha) * excess) + unsupported
+        log_mass = mass.clamp(min=0).log()[..., : process.vocab_size]
+        return LeaveOneOut(process.restrict(log_mass).to(self.log_ratios.dtype))
+
+    @classmethod
+    def from_leave_one_out(cls, leave_one_out: LeaveOneOut, noisy: Noisy, process: ForwardLaw) -> "Score":
+        base, excess = _conditional_parts(leave_one_out, noisy, process)
+        own = noisy.tokens.unsqueeze(-1)
+        return Score((base - base.gather(-1, own)) + (excess - excess.gather(-1, own)))
+
+
+Representation = TypeVar("Representation", bound=Posterior)
+
+
+def convert(
+    posterior: Posterior,
+    to: type[Representation],
+    x_t: Tokens,
+    alpha_t: PerRow,
+    process: ForwardLaw,
+    aux: Auxiliary | None = None,
+) -> Representation:
+    """The same knowledge in another representation; `aux` is the auxiliary variable of a lifted process.
+
+    Raises where the map does not exist: a position that its own token reveals (a visible token of a masked process, or
+    alpha = 1) has lost its leave-one-out posterior, and at alpha = 0 the score says nothing of x_0.
+    """
+    if to not in (Denoiser, LeaveOneOut, Score):
+        raise ValueError(f"a prediction converts to Denoiser, LeaveOneOut or Score, got {to!r}")
+    check_tokens("x_t", x_t, process.num_states)
+    check_alpha("alpha_t", alpha_t, x_t)
+    return convert_at(posterior, to, Noisy(x_t, process.schedule.inverse(alpha_t), alpha_t, aux), process)
+
+
+def convert_at(posterior: Posterior, to: type[Representation], noisy: Noisy, process: ForwardLaw) -> Representation:
+    """`convert` at a whole state, fixed positions included."""
+    posterior.check(noisy, process)
+    if isinstance(posterior, to):
+        return posterior
+    converted = to.from_leave_one_out(posterior.to_leave_one_out(noisy, process), noisy, process)
+    assert isinstance(converted, to)
+    return converted
+
+
+def conditional_log_probs(leave_one_out: LeaveOneOut, noisy: Noisy, process: ForwardLaw) -> StateLogProbs:
+    """log p_t(x_t^l = y | x_t^{-l}) = log(alpha nu_y + (1 - alpha) pi_y), the Gibbs conditional of each position."""
+    leave_one_out.check(noisy, process)
+    base, excess = _conditional_parts(leave_one_out, noisy, process)
+    return base + excess
+
+
+def _conditional_parts(leave_one_out: LeaveOneOut, noisy: Noisy, process: ForwardLaw) -> tuple[Tensor, Tensor]:
+    """The conditional as base + excess: log((1 - alpha) pi_y) and log(1 + alpha nu_y / ((1 - alpha) pi_y)).
+
+    Kept apart because the excess alone carries the signal when alpha is small; where (1 - alpha) pi_y = 0 the base
+    takes all.
+    """
+    log_nu = process.over_states(LeaveOneOut(process.restrict(leave_one_out.logits)).log_probs)
+    alpha = noisy.alpha_t.to(log_nu.dtype)[:, None, None]
+    signal = alpha.log() + log_nu
+    base = torch.log1p(-alpha) + process.noise(noisy).log_probs().to(log_nu.dtype)
+    noisy_state = base.isfinite()
+    excess = torch.where(noisy_state, F.softplus(signal - torch.where(noisy_state, base, 0)), 0)
+    return torch.where(noisy_state, base, signal), excess
+
+
+def add_evidence(logits: Logits, x_t: Tokens, evidence: PerPosition) -> Logits:
+    """logits + evidence at x_t; a point mass on x_t where the evidence is +inf; unchanged where x_t is no token."""
+    is_token = x_t < logits.shape[-1]
+    index = torch.where(is_token, x_t, 0).unsqueeze(-1)
+    shift = torch.where(is_token & evidence.isfinite(), evidence, 0).to(logits.dtype).unsqueeze(-1)
+    shifted = logits.scatter_add(-1, index, shift)
+    revealed = (is_token & evidence.isposinf()).unsqueeze(-1)
+    if not bool(revealed.any()):
+        return shifted
+    own = torch.where(revealed, 0, shifted.gather(-1, index))
+    return shifted.masked_fill(revealed, -torch.inf).scatter(-1, index, own)
+
+
+def split_probability(logits: Logits, x_t: Tokens) -> tuple[PerPosition, PerPosition]:
+    """softmax(logits) at x_t, and the mass of all other tokens, each with its own relative accuracy."""
+    is_token = x_t < logits.shape[-1]
+    index = torch.where(is_token, x_t, 0).unsqueeze(-1)
+    wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    own = wide.gather(-1, index).squeeze(-1).masked_fill(~is_token, -torch.inf)
+    hidden = torch.where(is_token.unsqueeze(-1), -torch.inf, wide.gather(-1, index))
+    others = wide.scatter(-1, index, hidden).logsumexp(-1)
+    total = torch.logaddexp(own, others)
+    return (own - total).exp(), (others - total).exp()

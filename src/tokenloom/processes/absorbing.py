@@ -1,0 +1,60 @@
+r"""Absorbing-state uniform diffusion (AUDM): given a sequence U of uniform tokens, position l is absorbed by U^l.
+
+    q(x_t | x_s, U) = alpha_{t|s} [x_t = x_s] + (1 - alpha_{t|s}) [x_t = U]
+
+Averaged over U this is UDM.  Given U it is masked diffusion with a mask of its own at every position: a token other
+than U is clean (`eq:audm-posterior`), the bridge is `eq:audm-bridge`, and redrawing U from
+
+    U_s | x_0, x_s  ~  [. = x_s]  if x_s != x_0,   else  (alpha_s 1 + (1 - alpha_s) [. = x_0]) / (1 + (K - 1) alpha_s)
+
+after each step of the *uniform* bridge recovers the reverse chain of UDM (`main-eq:noise_cond_x0_xs`).
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Generator
+
+from tokenloom.categorical import draw_uniform_tokens, uniform
+from tokenloom.checks import check_time, check_tokens
+from tokenloom.mixtures import Mixture, branches
+from tokenloom.noise import Noise, PointNoise, UniformNoise
+from tokenloom.processes.base import Process
+from tokenloom.processes.uniform import Uniform
+from tokenloom.state import Noisy
+from tokenloom.types import Auxiliary, PerRow, Tokens
+
+
+@dataclass(frozen=True)
+class AbsorbingUniform(Process):
+    """AUDM on K tokens; `aux` of a state is the absorbing sequence U."""
+
+    @property
+    def uniform(self) -> Uniform:
+        """The process left when U is averaged out."""
+        return Uniform(self.vocab_size, schedule=self.schedule)
+
+    def auxiliary(self, x_0: Tokens, generator: Generator | None) -> Auxiliary | None:
+        return draw_uniform_tokens(uniform(tuple(x_0.shape), generator, x_0.device), self.vocab_size)
+
+    def noise(self, noisy: Noisy) -> Noise:
+        if noisy.aux is None:
+            raise ValueError("AbsorbingUniform needs the absorbing sequence U in aux; corrupt() and prior() provide it")
+        return PointNoise(noisy.aux, self.vocab_size, noisy.alpha_t.dtype)
+
+    def resampling_law(self, x_0: Tokens, x_s: Tokens, s: PerRow) -> Mixture:
+        """The law of U_s given x_0 and x_s."""
+        check_tokens("x_0", x_0, self.vocab_size)
+        check_tokens("x_s", x_s, self.vocab_size)
+        check_time("s", s, x_s)
+        alpha = self.alpha(s)[:, None]
+        total = 1 + (self.vocab_size - 1) * alpha
+        same = x_s == x_0
+        stay = torch.where(same, (1 - alpha) / total, 1)
+        fresh = torch.where(same, self.vocab_size * alpha / total, 0)
+        return Mixture(
+            branches(stay, torch.zeros_like(stay), fresh),
+            x_s,
+            x_0,
+            UniformNoise(self.vocab_size, x_s.device, alpha.dtype),
+        )

@@ -1,0 +1,43 @@
+"""The mask token, shared by the processes that show one to their network."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from tokenloom.processes.base import Process
+from tokenloom.types import Logits
+
+
+@dataclass(frozen=True)
+class HasMask(Process):
+    """The mask is one more id, K, unless `mask_id` names one inside the vocabulary (as pretrained masked language
+    models have it).  A prediction ranges over 0..K-1 and never puts mass on the mask; clean data never contains it.
+    """
+
+    mask_id: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.mask_id is not None and not 0 <= self.mask_id <= self.vocab_size:
+            raise ValueError(
+                f"mask_id must be in 0..{self.vocab_size - 1} (inside the vocabulary) or {self.vocab_size} "
+                f"(one id more), got {self.mask_id}"
+            )
+
+    @property
+    def mask(self) -> int:
+        """The id of the mask."""
+        return self.vocab_size if self.mask_id is None else self.mask_id
+
+    @property
+    def mask_in_vocabulary(self) -> int | None:
+        return self.mask if self.mask < self.vocab_size else None
+
+    def restrict(self, logits: Logits) -> Logits:
+        if self.mask_in_vocabulary is None:
+            return logits
+        return logits.index_fill(-1, torch.tensor([self.mask], device=logits.device), -torch.inf)
+
+    def over_states(self, log_probs: Logits) -> Tensor:
+        return torch.nn.functional.pad(log_probs, (0, self.num_states - self.vocab_size), value=-torch.inf)

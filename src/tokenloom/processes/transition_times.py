@@ -1,0 +1,125 @@
+r"""Masked uniform diffusion (MUDM): each position carries the time tau at which it loses its token.
+
+    P(tau < t) = 1 - alpha_t,    x_t = x_0 if tau > t, a uniform token kept ever after if tau <= t.
+
+Averaged over tau the marginals are UDM's.  Given tau, hide the lost tokens behind the mask, x~_t(tau): the posterior is
+the denoiser of a *masked* model at x~_t (`lem:mudm-denoiser-equivalence`), so an MDM network serves as it is.
+Redrawing
+
+    tau_s | x_0, x_s  ~  -alpha'_tau / (1 - alpha_s) on tau <= s                                        if x_s != x_0,
+                         -alpha'_tau ([tau <= s] + K [tau > s]) / (1 + (K - 1) alpha_s)                 if x_s = x_0
+
+after each step of the *uniform* bridge recovers the reverse chain of UDM (`eq:mudm-tau-cond-x0-xs`).
+Since alpha_tau is uniform on [0, 1], each piece is `inverse` of a uniform number on an interval of alpha.
+"""
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Generator
+
+from tokenloom import bridges, rates
+from tokenloom.categorical import uniform
+from tokenloom.checks import check_order, check_time, check_tokens
+from tokenloom.forward import evidence_of
+from tokenloom.mixtures import Mixture, Rates, branches
+from tokenloom.posteriors import LeaveOneOut
+from tokenloom.processes.base import Prediction
+from tokenloom.processes.mask import HasMask
+from tokenloom.processes.uniform import Uniform
+from tokenloom.state import Noisy
+from tokenloom.types import Auxiliary, Flags, PerPosition, PerRow, Tokens
+
+
+@dataclass(frozen=True)
+class MaskedUniform(HasMask, Uniform):
+    """MUDM on K tokens; `aux` of a state holds the transition times tau, the mask only appears in `masked_view`."""
+
+    @property
+    def uniform(self) -> Uniform:
+        """The process left when tau is averaged out."""
+        return Uniform(self.vocab_size, schedule=self.schedule)
+
+    def masked_view(self, noisy: Noisy) -> Tokens:
+        """x~_t(tau): what a masked network is shown."""
+        return noisy.tokens.masked_fill(self.lost(noisy), self.mask)
+
+    def lost(self, noisy: Noisy) -> Flags:
+        """Flags of tau <= t."""
+        lost = _times(noisy) <= noisy.t[:, None]
+        return lost if noisy.fixed is None else lost & ~noisy.fixed
+
+    def auxiliary(self, x_0: Tokens, generator: Generator | None) -> Auxiliary | None:
+        return self.schedule.inverse(uniform(tuple(x_0.shape), generator, x_0.device))
+
+    def prior(
+        self, batch: int, length: int, generator: Generator | None = None, device: torch.device | str = "cpu"
+    ) -> Noisy:
+        """Uniform tokens, with tau drawn given tau <= 1: at t = 1 every token is lost."""
+        state = super().prior(batch, length, generator, device)
+        u = uniform((batch, length), generator, state.tokens.device)
+        alpha_1 = state.alpha_t[:, None]
+        return replace(state, aux=self.schedule.inverse(alpha_1 + (1 - alpha_1) * u).clamp(max=1))
+
+    def evidence(self, noisy: Noisy) -> PerPosition:
+        """A lost token says nothing, any other everything."""
+        return evidence_of(~self.lost(noisy), noisy)
+
+    def marginal(self, noisy: Noisy, prediction: Prediction) -> Mixture:
+        lost = self.lost(noisy).to(noisy.alpha_t.dtype)
+        return self._mixture(branches(torch.zeros_like(lost), 1 - lost, lost), noisy, prediction)
+
+    def forward(self, noisy: Noisy, t: PerRow) -> Mixture:
+        check_time("t", t, noisy.tokens)
+        check_order(noisy.t, t)
+        later = replace(noisy, t=t)
+        jump = (self.lost(later) & ~self.lost(noisy)).to(noisy.alpha_t.dtype)
+        return self._mixture(branches(1 - jump, torch.zeros_like(jump), jump), noisy, noisy.tokens)
+
+    def forward_rates(self, noisy: Noisy, x_0: Tokens | None = None) -> Rates:
+        """The hazard of tau at t where it has not come yet; a lost token rests."""
+        moving = super().forward_rates(noisy, x_0)
+        return replace(moving, weights=moving.weights * ~self.lost(noisy).unsqueeze(-1))
+
+    def resample_times(self, x_0: Tokens, x_s: Tokens, s: PerRow, generator: Generator | None = None) -> PerPosition:
+        """tau_s given x_0 and x_s."""
+        check_tokens("x_0", x_0, self.vocab_size)
+        check_tokens("x_s", x_s, self.vocab_size)
+        check_time("s", s, x_s)
+        shape, device = tuple(x_s.shape), x_s.device
+        alpha, bound = self.alpha(s)[:, None], s[:, None]
+        lost = uniform(shape, generator, device) < self.probability_lost(x_0, x_s, s)
+        u = uniform(shape, generator, device)
+        before = self.schedule.inverse(alpha + (1 - alpha) * u).minimum(bound)
+        after = self.schedule.inverse(alpha * u).maximum(bound.nextafter(bound + 1))
+        return torch.where(lost, before, after)
+
+    def probability_lost(self, x_0: Tokens, x_s: Tokens, s: PerRow) -> PerPosition:
+        """P(tau_s <= s | x_0, x_s): 1 where the token changed, else (1 - alpha_s) / (1 + (K - 1) alpha_s)."""
+        alpha = self.alpha(s)[:, None]
+        return torch.where(x_s == x_0, (1 - alpha) / (1 + (self.vocab_size - 1) * alpha), 1)
+
+    def _bridge_weights(self, noisy: Noisy, s: PerRow, prediction: Prediction) -> bridges.Weights:
+        """x_s = x_0 if s < tau <= t, else x_t."""
+        jump = (self.lost(noisy) & (_times(noisy) > s[:, None])).to(noisy.alpha_t.dtype)
+        return branches(1 - jump, jump, torch.zeros_like(jump))
+
+    def _rate_weights(self, noisy: Noisy, prediction: Prediction) -> rates.Weights:
+        """Given only that tau <= t, its hazard at t: the rates of masked diffusion on the masked view."""
+        rate = rates.unmasking(noisy.alpha_t[:, None], self.alpha_prime(noisy.t)[:, None])
+        rate = rate * self.lost(noisy)
+        return branches(torch.zeros_like(rate), rate, torch.zeros_like(rate))
+
+    def _check_prediction(self, noisy: Noisy, prediction: Prediction) -> None:
+        if isinstance(prediction, LeaveOneOut):
+            raise ValueError(
+                "given transition times the bridge takes the masked denoiser, got LeaveOneOut; "
+                "wrap the masked network's logits in Denoiser"
+            )
+        super()._check_prediction(noisy, prediction)
+
+
+def _times(noisy: Noisy) -> PerPosition:
+    if noisy.aux is None:
+        raise ValueError("MaskedUniform needs the transition times tau in aux; corrupt() and prior() provide them")
+    return noisy.aux

@@ -1,0 +1,31 @@
+"""States to check a law on: every sequence at once, at a chosen noise level."""
+
+import torch
+from torch import Tensor
+
+import tokenloom as tl
+from tests import brute
+from tokenloom.posteriors import Posterior
+
+TOLERANCE = 1e-10
+EXACT = tl.LinearSchedule(eps=0.0)
+"""alpha = 1 - t, so that times and levels translate by hand."""
+
+
+def every_state(states: int, length: int, alpha: float, aux: Tensor | None = None) -> tl.Noisy:
+    tokens = brute.sequences(states, length)
+    level = torch.full((len(tokens),), alpha, dtype=torch.float64)
+    return tl.Noisy(tokens, 1 - level, level, aux)
+
+
+def time(alpha: float, noisy: tl.Noisy) -> Tensor:
+    return torch.full_like(noisy.t, 1 - alpha)
+
+
+def assert_close(actual: Tensor, expected: Tensor) -> None:
+    torch.testing.assert_close(actual, expected, rtol=TOLERANCE, atol=TOLERANCE)
+
+
+def probabilities(posterior: Posterior) -> Tensor:
+    assert isinstance(posterior, tl.Denoiser | tl.LeaveOneOut)
+    return posterior.log_probs.exp()

@@ -1,0 +1,173 @@
+"""Every formula in float32, at the extremes: finite, and within 1e-4 (relative) of float64 on the same input."""
+
+import itertools
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+import tokenloom as tl
+from tokenloom import bridges, rates
+
+ALPHAS = [0.0, 1e-7, 1e-3, 0.5, 1 - 1e-3, 1 - 1e-7, 1.0]
+SIZES = [2, 27, 50257, 262144]
+STEPS = [(alpha_s, alpha_t) for alpha_t, alpha_s in itertools.combinations(ALPHAS, 2)]
+RELATIVE = 1e-4
+
+
+def assert_accurate(single: Tensor, double: Tensor) -> None:
+    """Relative to float64, below the smallest normal float32 in absolute terms."""
+    assert not single.isnan().any()
+    error = (single.double() - double).abs()
+    allowed = RELATIVE * double.abs() + 1e-37
+    assert (error <= allowed).all(), f"relative error {(error / double.abs().clamp(min=1e-37)).max():.1e}"
+
+
+def state(size: int, alpha: float, aux: Tensor | None = None) -> tl.Noisy:
+    """One row: a likely token, an unlikely one and one in between."""
+    level = torch.tensor([alpha], dtype=torch.float32)
+    return tl.Noisy(torch.tensor([[0, size - 1, size // 2]]), 1 - level, level, aux)
+
+
+def logits(size: int) -> Tensor:
+    """Peaked rows, probabilities from near 1 down to about 1e-12 / K."""
+    generator = torch.Generator().manual_seed(19)
+    values = 4 * torch.randn(1, 3, size, generator=generator)
+    values[..., 0] += 8
+    values[..., -1] -= 8
+    return values
+
+
+def in_double(noisy: tl.Noisy) -> tl.Noisy:
+    return tl.Noisy(noisy.tokens, noisy.t.double(), noisy.alpha_t.double(), noisy.aux)
+
+
+def output(posterior: tl.Denoiser | tl.LeaveOneOut | tl.Score) -> Tensor:
+    return posterior.log_ratios.exp() if isinstance(posterior, tl.Score) else posterior.log_probs.exp()
+
+
+def both(law: Callable[[tl.Noisy, Tensor], Tensor], noisy: tl.Noisy, values: Tensor) -> None:
+    assert_accurate(law(noisy, values), law(in_double(noisy), values.double()))
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("alpha", ALPHAS)
+def test_conversions_hold_in_float32(size: int, alpha: float) -> None:
+    process, noisy, values = tl.Uniform(size), state(size, alpha), logits(size)
+
+    def through(*steps: type) -> Callable[[tl.Noisy, Tensor], Tensor]:
+        def law(at: tl.Noisy, start: Tensor) -> Tensor:
+            posterior = steps[0](start)
+            for step in steps[1:]:
+                posterior = tl.convert(posterior, step, at.tokens, at.alpha_t, process)
+            return output(posterior)
+
+        return law
+
+    both(through(tl.LeaveOneOut, tl.Denoiser), noisy, values)
+    both(through(tl.LeaveOneOut, tl.Score), noisy, values)
+    both(lambda at, start: tl.conditional_log_probs(tl.LeaveOneOut(start), at, process).exp(), noisy, values)
+    if alpha < 1:
+        both(through(tl.Denoiser, tl.LeaveOneOut), noisy, values)
+        both(through(tl.Denoiser, tl.Score), noisy, values)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("alpha", ALPHAS[1:])
+def test_score_converts_back_in_float32(size: int, alpha: float) -> None:
+    """On the same float32 score the result is that of float64, down to its tail; at small alpha nothing is lost."""
+    process, noisy, values = tl.Uniform(size), state(size, alpha), logits(size)
+    score = tl.convert(tl.LeaveOneOut(values), tl.Score, noisy.tokens, noisy.alpha_t, process)
+
+    def back(at: tl.Noisy, log_ratios: Tensor) -> Tensor:
+        return tl.convert(tl.Score(log_ratios), tl.LeaveOneOut, at.tokens, at.alpha_t, process).log_probs.exp()
+
+    both(back, noisy, score.log_ratios)
+    start = torch.softmax(values.double(), -1)
+    assert ((back(noisy, score.log_ratios) - start).abs() <= 1e-4 * start + 1e-6).all()
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(("alpha_s", "alpha_t"), STEPS)
+def test_bridge_weights_and_laws_hold_in_float32(size: int, alpha_s: float, alpha_t: float) -> None:
+    noisy, values = state(size, alpha_t), logits(size)
+    level_s = torch.tensor([[alpha_s]], dtype=torch.float32)
+    process = tl.Uniform(size)
+
+    def weights(kind: str) -> Callable[[tl.Noisy, Tensor], Tensor]:
+        def law(at: tl.Noisy, start: Tensor) -> Tensor:
+            pi = process.noise(at).probability_of(at.tokens)
+            p, others = process._split(at, tl.Denoiser(start))
+            s, t = level_s.to(start.dtype), at.alpha_t[:, None]
+            if kind == "canonical":
+                return bridges.canonical(s, t, pi, p)
+            if kind == "barycentric":
+                return bridges.barycentric(s, t, pi, p, others)
+            return bridges.max_coupling(s, t)
+
+        return law
+
+    for kind in ("canonical", "barycentric", "max coupling"):
+        both(weights(kind), noisy, values)
+        both(lambda at, start, kind=kind: weights(kind)(at, start).sum(-1), noisy, values)  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("t", [1e-6, 1e-3, 0.5, 1 - 1e-3, 1.0])
+@pytest.mark.parametrize("step", [1e-3, 0.5])
+def test_public_laws_hold_for_float32_times_and_logits(size: int, t: float, step: float) -> None:
+    """Down to a thousandth of t: the levels of t and s keep the digits that tell them apart."""
+    values, x_t = logits(size), torch.tensor([[0, size - 1, size // 2]])
+    times = torch.tensor([t], dtype=torch.float32)
+    s = times - step * times
+    for process in (tl.Uniform(size), tl.MaxCoupling(size)):
+        single = tl.Noisy(x_t, times, process.alpha(times))
+        double = tl.Noisy(x_t, times.double(), process.alpha(times.double()))
+        for single_law, double_law in (
+            (process.marginal(single, tl.Denoiser(values)), process.marginal(double, tl.Denoiser(values.double()))),
+            (
+                process.bridge(single, s, tl.Denoiser(values)),
+                process.bridge(double, s.double(), tl.Denoiser(values.double())),
+            ),
+        ):
+            assert_accurate(single_law.dense(), double_law.dense())
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("alpha", ALPHAS)
+def test_resampling_laws_hold_in_float32(size: int, alpha: float) -> None:
+    schedule = tl.LinearSchedule(eps=0.0)
+    x_0, x_s = torch.tensor([[0, 0]]), torch.tensor([[0, 1]])
+    s = 1 - torch.tensor([alpha], dtype=torch.float32)
+    absorbing, timed = tl.AbsorbingUniform(size, schedule=schedule), tl.MaskedUniform(size, schedule=schedule)
+    assert_accurate(
+        absorbing.resampling_law(x_0, x_s, s).weights, absorbing.resampling_law(x_0, x_s, s.double()).weights
+    )
+    assert_accurate(timed.probability_lost(x_0, x_s, s), timed.probability_lost(x_0, x_s, s.double()))
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("alpha", [alpha for alpha in ALPHAS if 0 < alpha < 1])
+def test_rates_hold_in_float32(size: int, alpha: float) -> None:
+    """alpha = 0 and alpha = 1 are left out: there the rates themselves are infinite."""
+    process, noisy, values = tl.Uniform(size), state(size, alpha), logits(size)
+
+    def law(at: tl.Noisy, start: Tensor, kind: str) -> Tensor:
+        pi, prime = process.noise(at).probability_of(at.tokens), -torch.ones_like(at.alpha_t)[:, None]
+        p, others = process._split(at, tl.Denoiser(start))
+        if kind == "canonical":
+            return rates.canonical(at.alpha_t[:, None], prime, pi, p)
+        return rates.linear(at.alpha_t[:, None], prime, pi, p, others)
+
+    both(lambda at, start: law(at, start, "canonical"), noisy, values)
+    both(lambda at, start: law(at, start, "linear"), noisy, values)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_logits_are_normalised_in_float32(dtype: torch.dtype) -> None:
+    values = logits(27).to(dtype)
+    for representation in (tl.Denoiser, tl.LeaveOneOut):
+        log_probs = representation(values).log_probs
+        assert log_probs.dtype == torch.float32
+        torch.testing.assert_close(log_probs, torch.log_softmax(values.float(), -1))

@@ -1,0 +1,183 @@
+"""Rates are what the bridges become over an instant: lim (q(x_{t-h} = y | ...) ) / h for y != x_t."""
+
+import itertools
+
+import pytest
+import torch
+from torch import Tensor
+
+import tokenloom as tl
+from tests import brute
+from tests.laws.helpers import EXACT, assert_close, probabilities
+from tokenloom.posteriors import Posterior
+
+K, L = 3, 2
+SCHEDULES = [EXACT, tl.CosineSchedule(eps=0.0), tl.GeometricSchedule(), tl.PolynomialSchedule(eps=1e-3, power=1.7)]
+TIMES = [0.2, 0.5, 0.85]
+
+
+def at(process: tl.Process, t: float, states: int, aux: Tensor | None = None) -> tl.Noisy:
+    tokens = brute.sequences(states, L)
+    times = torch.full((len(tokens),), t, dtype=torch.float64)
+    return tl.Noisy(tokens, times, process.schedule.alpha(times), aux)
+
+
+def off_diagonal(law: Tensor, tokens: Tensor) -> Tensor:
+    return law.scatter(-1, tokens.unsqueeze(-1), 0.0)
+
+
+def limit_at_zero(slope: Tensor, half: Tensor, quarter: Tensor) -> Tensor:
+    """Richardson extrapolation of f(h)/h from steps h, h/2, h/4: the error falls to order h^3."""
+    first, second = 2 * half - slope, 2 * quarter - half
+    return (4 * second - first) / 3
+
+
+def rate_as_limit(process: tl.Process, noisy: tl.Noisy, prediction: Posterior | Tensor) -> Tensor:
+    slopes = []
+    for h in (4e-4, 2e-4, 1e-4):
+        law = process.bridge(noisy, noisy.t - h, prediction).dense()
+        slopes.append(off_diagonal(law, noisy.tokens) / h)
+    return limit_at_zero(*slopes)
+
+
+def assert_limit(rates: Tensor, limit: Tensor) -> None:
+    torch.testing.assert_close(rates, limit, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=lambda schedule: type(schedule).__name__)
+@pytest.mark.parametrize("t", TIMES)
+def test_reverse_and_conditional_rates_are_limits_of_the_bridges(schedule: tl.Schedule, t: float) -> None:
+    generator = torch.Generator().manual_seed(12)
+    processes = [
+        tl.Uniform(K, schedule=schedule),
+        tl.Masked(K, schedule=schedule),
+        tl.Interpolating(K, brute.random_pi(K, L), schedule=schedule),
+        tl.AbsorbingUniform(K, schedule=schedule),
+        tl.MaxCoupling(K, schedule=schedule),
+    ]
+    for process in processes:
+        count = process.num_states**L
+        aux = torch.randint(0, K, (count, L), generator=generator) if isinstance(process, tl.AbsorbingUniform) else None
+        noisy = at(process, t, process.num_states, aux)
+        logits = torch.randn(count, L, K, generator=generator, dtype=torch.float64)
+        x_0 = torch.randint(0, K, (count, L), generator=generator)
+        predictions: list[Posterior | Tensor] = [tl.Denoiser(logits)]
+        if not isinstance(process, tl.MaxCoupling):
+            predictions += [tl.LeaveOneOut(logits), x_0]
+        for prediction in predictions:
+            rates = process.reverse_rates(noisy, prediction).off_diagonal()
+            assert_limit(rates, rate_as_limit(process, noisy, prediction))
+
+
+@pytest.mark.parametrize("t", TIMES)
+def test_linear_rate_has_the_closed_form_of_the_paper(t: float) -> None:
+    process = tl.Uniform(K, schedule=EXACT)
+    noisy, alpha = at(process, t, K), 1 - t
+    mu = tl.Denoiser(torch.randn(K**L, L, K, generator=torch.Generator().manual_seed(13), dtype=torch.float64))
+    own = probabilities(mu).gather(-1, noisy.tokens.unsqueeze(-1))
+    bracket = 1 - K * alpha / (1 + (K - 1) * alpha) * own + K * alpha / (1 - alpha) * probabilities(mu)
+    paper = off_diagonal(1 / alpha / K * bracket, noisy.tokens)
+    assert_close(process.reverse_rates(noisy, mu).off_diagonal(), paper)
+
+
+@pytest.mark.parametrize("t", TIMES)
+def test_linear_rate_of_a_denoiser_is_the_canonical_rate_of_its_leave_one_out(t: float) -> None:
+    process = tl.Uniform(K, schedule=EXACT)
+    noisy = at(process, t, K)
+    mu = tl.Denoiser(torch.randn(K**L, L, K, generator=torch.Generator().manual_seed(14), dtype=torch.float64))
+    nu = tl.convert(mu, tl.LeaveOneOut, noisy.tokens, noisy.alpha_t, process)
+    assert_close(process.reverse_rates(noisy, mu).off_diagonal(), process.reverse_rates(noisy, nu).off_diagonal())
+
+
+@pytest.mark.parametrize("t", TIMES)
+def test_reverse_rate_is_the_forward_rate_times_the_score(t: float) -> None:
+    """R(x -> y) = Q(y -> x) p_t(y) / p_t(x), the time reversal itself, for the exact posterior of a p_0."""
+    p0 = brute.random_p0(K, L)
+    for process in (tl.Uniform(K, schedule=EXACT), tl.Interpolating(K, brute.random_pi(K, L), schedule=EXACT)):
+        noisy = at(process, t, K)
+        nu = tl.Oracle(p0, process).predict(noisy)
+        score = tl.convert(nu, tl.Score, noisy.tokens, noisy.alpha_t, process).log_ratios.exp()
+        back = process.forward_rates(noisy).dense().gather(-1, noisy.tokens.unsqueeze(-1))
+        assert_close(process.reverse_rates(noisy, nu).off_diagonal(), off_diagonal(back * score, noisy.tokens))
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=lambda schedule: type(schedule).__name__)
+@pytest.mark.parametrize("t", TIMES)
+def test_forward_rates_are_limits_of_the_forward_transition(schedule: tl.Schedule, t: float) -> None:
+    for process in (tl.Uniform(K, schedule=schedule), tl.Masked(K, schedule=schedule)):
+        noisy = at(process, t, process.num_states)
+        slopes = [
+            off_diagonal(process.forward(noisy, noisy.t + h).dense(), noisy.tokens) / h for h in (4e-4, 2e-4, 1e-4)
+        ]
+        assert_limit(process.forward_rates(noisy).off_diagonal(), limit_at_zero(*slopes))
+
+
+@pytest.mark.parametrize("t", TIMES)
+def test_max_coupling_rates_reverse_each_other_given_x_0(t: float) -> None:
+    """Q(x -> y) q_t(x) = R(y -> x) q_t(y) given x_0, and R is lambda [y = x_0] (`prop:uniform-max-coupling-rate`)."""
+    process = tl.MaxCoupling(K, schedule=EXACT)
+    tokens = torch.arange(K).unsqueeze(1)
+    times = torch.full((K,), t, dtype=torch.float64)
+    noisy = tl.Noisy(tokens, times, 1 - times)
+    for clean in range(K):
+        x_0 = torch.full((K, 1), clean)
+        q = process.marginal(noisy, x_0).dense()[0, 0]
+        forward = process.forward_rates(noisy, x_0).off_diagonal().squeeze(1)
+        reverse = process.reverse_rates(noisy, x_0).off_diagonal().squeeze(1)
+        assert_close(forward * q[:, None], (reverse * q[:, None]).T)
+        expected = torch.zeros(K, K, dtype=torch.float64)
+        expected[:, clean] = 1 / t
+        expected[clean, clean] = 0
+        assert_close(reverse, expected)
+
+
+@pytest.mark.parametrize("t", TIMES)
+def test_time_rates_are_the_hazards_of_the_transition_times(t: float) -> None:
+    """Down: the time bridge averaged over tau given tau <= t.  Up: the forward step averaged over tau given tau > t.
+
+    With alpha = 1 - t both are uniform laws of tau, and the chance of a jump is exactly proportional to the step.
+    """
+    process = tl.MaskedUniform(K, schedule=EXACT)
+    count = 100
+    x_t = torch.arange(K).repeat_interleave(count).unsqueeze(1)
+    grid = ((torch.arange(count, dtype=torch.float64) + 0.5) / count).repeat(K).unsqueeze(1)
+    times = torch.full((len(x_t),), t, dtype=torch.float64)
+    mu = tl.Denoiser(brute.random_pi(K, 1, seed=15).log().expand(len(x_t), 1, K))
+    lost, h = tl.Noisy(x_t, times, 1 - times, t * grid), t / 10
+    down = off_diagonal(process.bridge(lost, times - h, mu).dense(), x_t).view(K, count, K).mean(1) / h
+    assert_close(process.reverse_rates(lost, mu).off_diagonal().view(K, count, K)[:, 0], down)
+    kept, h = tl.Noisy(x_t, times, 1 - times, t + (1 - t) * grid), (1 - t) / 10
+    up = off_diagonal(process.forward(kept, times + h).dense(), x_t).view(K, count, K).mean(1) / h
+    assert_close(process.forward_rates(kept).off_diagonal().view(K, count, K)[:, 0], up)
+    assert process.forward_rates(lost).off_diagonal().abs().max() == 0
+    assert process.reverse_rates(kept, mu).off_diagonal().abs().max() == 0
+
+
+@pytest.mark.parametrize("predicts", [tl.Denoiser, tl.LeaveOneOut])
+def test_reverse_rates_carry_p_t_back_to_p_0(predicts: type[tl.Denoiser] | type[tl.LeaveOneOut]) -> None:
+    """Kolmogorov's equation integrated with the oracle's reverse rates, ends in p_0 (midpoint rule: 1e-5)."""
+    p0 = brute.random_p0(K, L)
+    schedule = tl.LinearSchedule(eps=0.05)
+    process = tl.Uniform(K, schedule=schedule)
+    model = tl.Oracle(p0, process, predicts=predicts)
+    tokens = brute.sequences(K, L)
+
+    def generator_at(t: float) -> Tensor:
+        noisy = at(process, t, K)
+        prediction = model.predict(noisy)
+        rates = process.reverse_rates(noisy, prediction).off_diagonal()
+        matrix = torch.zeros(K**L, K**L, dtype=torch.float64)
+        for position in range(L):
+            for state in range(K):
+                moved = tokens.clone()
+                moved[:, position] = state
+                index = (moved * torch.tensor([K, 1])).sum(-1)
+                matrix[torch.arange(K**L), index] += rates[:, position, state]
+        return matrix - torch.diag(matrix.sum(-1))
+
+    law = brute.marginal(p0, brute.uniform_pi(K, L), 0.05)
+    grid = torch.linspace(1, 1e-4, 401, dtype=torch.float64).tolist()
+    for t, s in itertools.pairwise(grid):
+        law = law @ torch.matrix_exp((t - s) * generator_at((t + s) / 2))
+    target = brute.marginal(p0, brute.uniform_pi(K, L), float(schedule.alpha(torch.tensor(1e-4, dtype=torch.float64))))
+    torch.testing.assert_close(law, target, rtol=0, atol=1e-4)
