@@ -3,7 +3,7 @@ r"""Branch weights of the bridges q(x_s | prediction, x_t) for s < t, as functio
 Notation: kept = alpha_t / alpha_s, lost = 1 - kept, pi and p the noise law and the prediction *at x_t*.  For any pi:
 
 canonical (Bayes) extension, for a leave-one-out prediction nu             (`eq:bridge-prob`, `eq:usdm-bridge`)
-    stay  alpha_t p + kept (1 - alpha_s) pi        prediction  (alpha_s - alpha_t) pi        noise  lost (1 - alpha_s) pi
+    stay  alpha_t p + kept (1 - alpha_s) pi      prediction  (alpha_s - alpha_t) pi      noise  lost (1 - alpha_s) pi
     each divided by alpha_t p + (1 - alpha_t) pi
 
 barycentric extension, for a denoiser mu                          (`eq:linear-bridge-extension-udm`; MDM, AUDM)
