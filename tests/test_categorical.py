@@ -88,6 +88,16 @@ def test_inversion_is_the_textbook_inversion(size: int, generator: torch.Generat
     assert (drawn == textbook).double().mean() > 0.999  # block sums round in float32
 
 
+def test_inversion_resolves_a_tail_of_one_in_a_billion() -> None:
+    """u close to 1 walks evenly through 50,000 tokens that share a mass of 1e-9."""
+    weights = torch.full((GPT2,), 1e-9 / 50_000)
+    weights[: GPT2 - 50_000] = 1 / (GPT2 - 50_000)
+    fraction = torch.linspace(0.01, 0.99, 99, dtype=torch.float64)
+    index = invert(weights.expand(99, -1), 1 - 1e-9 * (1 - fraction))
+    expected = GPT2 - 50_000 + 50_000 * fraction
+    assert (index - expected).abs().max() < 100
+
+
 def test_extreme_logits_are_drawn_without_overflow(generator: torch.Generator) -> None:
     logits = torch.tensor([[3e38, -3e38, 0.0], [-3e38, -3e38, -torch.inf]])
     drawn = tl.draw(logits.expand(1000, 2, 3), generator)

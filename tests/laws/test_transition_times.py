@@ -11,6 +11,7 @@ from tests import brute
 from tests.laws.helpers import EXACT, assert_close, probabilities
 from tests.laws.test_absorbing_state import NUMBER, SEQUENCES, K, L, over_sequences, uniform_bridge
 from tests.statistics import assert_frequencies, assert_uniform, sequence_counts
+from tokenloom.processes import transition_times
 
 STEPS = [(0.85, 0.6), (0.6, 0.25), (0.3, 0.0)]
 LOST = brute.sequences(2, L)
@@ -148,3 +149,20 @@ def test_corruption_draws_times_and_tokens_from_their_joint_law() -> None:
     assert_frequencies(torch.bincount(noisy.tokens[lost], minlength=K), torch.full((K,), 1 / K))
     law = brute.kernel(float(noisy.alpha_t[0]), brute.uniform_pi(K, L))[2]
     assert_frequencies(sequence_counts(noisy.tokens, K), law)
+
+
+@pytest.mark.parametrize("schedule", [tl.LinearSchedule(), tl.CosineSchedule(), tl.GeometricSchedule()], ids=repr)
+@pytest.mark.parametrize("edge", [0.0, 1 - 2**-53])
+def test_resampled_times_never_round_to_the_wrong_side(
+    schedule: tl.Schedule, edge: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the edges of the uniform numbers, for 10,000 times s: a changed token is lost, and a kept one is not."""
+    process = tl.MaskedUniform(K, schedule=schedule)
+    s = torch.linspace(1e-4, 1, 10_000)
+    x_0 = torch.zeros(10_000, 1, dtype=torch.int64)
+    monkeypatch.setattr(
+        transition_times, "uniform", lambda shape, generator, device: torch.full(shape, edge, dtype=torch.float64)
+    )
+    assert (process.resample_times(x_0, x_0 + 1, s) <= s[:, None]).all()
+    if edge > 0:
+        assert (process.resample_times(x_0, x_0, s)[:-1] > s[:-1, None]).all()
