@@ -105,6 +105,11 @@ def test_extreme_logits_are_drawn_without_overflow(generator: torch.Generator) -
     assert_frequencies(torch.bincount(drawn[:, 1], minlength=3), torch.tensor([0.5, 0.5, 0.0]))
 
 
+def test_uniform_numbers_have_more_bits_than_float32(generator: torch.Generator) -> None:
+    u = uniform((1000,), generator, torch.device("cpu"))
+    assert (u.float().double() != u).double().mean() > 0.99
+
+
 def test_uniform_tokens_are_uniform(generator: torch.Generator) -> None:
     u = uniform((100_000,), generator, torch.device("cpu"))
     assert_frequencies(torch.bincount(draw_uniform_tokens(u, 7), minlength=7), torch.full((7,), 1 / 7))

@@ -1,7 +1,10 @@
 """Discrete diffusion with uniform and masked noise, built on exact posteriors."""
 
+from tokenloom import nn, objectives
 from tokenloom.categorical import draw
 from tokenloom.markov_oracle import MarkovOracle
+from tokenloom.model import DiffusionModel
+from tokenloom.objectives.head_loss import Loss, training_loss
 from tokenloom.oracle import Oracle
 from tokenloom.posteriors import Denoiser, LeaveOneOut, Score, conditional_log_probs, convert
 from tokenloom.processes import AbsorbingUniform, Interpolating, Masked, MaskedUniform, MaxCoupling, Process, Uniform
@@ -15,10 +18,12 @@ __all__ = [
     "AbsorbingUniform",
     "CosineSchedule",
     "Denoiser",
+    "DiffusionModel",
     "GeometricSchedule",
     "Interpolating",
     "LeaveOneOut",
     "LinearSchedule",
+    "Loss",
     "MarkovOracle",
     "Masked",
     "MaskedUniform",
@@ -34,5 +39,8 @@ __all__ = [
     "conditional_log_probs",
     "convert",
     "draw",
+    "nn",
+    "objectives",
+    "training_loss",
     "truncate",
 ]

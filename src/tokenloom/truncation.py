@@ -95,7 +95,7 @@ def top_p_set(probs: Float[Tensor, "rows vocab"], p: float) -> Bool[Tensor, "row
         row, key, mass, smallest = row[same], key[same], mass[same], smallest << DIGIT | found
     value = smallest.int().view(torch.float32)
     available = torch.bincount(row, minlength=len(probs))
-    ties = torch.ceil((target - above) / value).nan_to_num(posinf=0).long().clamp(min=1).minimum(available)
+    ties = torch.ceil((target - above) / value).long().minimum(available)
     return _keep(probs, value[:, None], ties[:, None], (ties < available)[:, None])
 
 

@@ -6,10 +6,15 @@ from collections.abc import Sequence
 import tyro
 from rich.console import Console
 
+from tokenloom.cli.bench_training import training
 from tokenloom.cli.quickstart import quickstart
+
+bench = tyro.extras.SubcommandApp()
+bench.command(training)
 
 app = tyro.extras.SubcommandApp()
 app.command(quickstart)
+app.command(bench, name="bench", help="Measure speed and memory, as ratios within one run.")
 
 
 def main(args: Sequence[str] | None = None) -> None:

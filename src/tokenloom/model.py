@@ -1,0 +1,108 @@
+"""A network together with what its output means: the process it denoises and the posterior it predicts."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from tokenloom.nn import Transformer
+from tokenloom.posteriors import Denoiser, LeaveOneOut, Posterior, Score, add_evidence
+from tokenloom.processes import AbsorbingUniform, MaskedUniform
+from tokenloom.processes.base import Process
+from tokenloom.schedules import Schedule
+from tokenloom.state import Noisy
+from tokenloom.types import Flags, PerRow, Tokens
+
+
+@dataclass(frozen=True)
+class NetworkInput:
+    """What a network is shown of a state."""
+
+    tokens: Tokens
+    time: PerRow
+    absorbing: Tokens | None
+    fixed: Flags | None
+
+
+class DiffusionModel(nn.Module):
+    """`network` is one of `tokenloom.nn`, or any callable (tokens, time) -> logits."""
+
+    def __init__(
+        self,
+        network: Callable[..., Tensor],
+        process: Process,
+        schedule: Schedule | None = None,
+        predicts: type[Posterior] = LeaveOneOut,
+    ) -> None:
+        super().__init__()
+        if predicts not in (Denoiser, LeaveOneOut, Score):
+            raise ValueError(f"predicts must be Denoiser, LeaveOneOut or Score, got {predicts!r}")
+        self.network = network
+        self.process = process if schedule is None else process.with_schedule(schedule)
+        self.predicts = predicts
+        if isinstance(network, Transformer):
+            _check_network(network, self.process, predicts)
+
+    @property
+    def schedule(self) -> Schedule:
+        """The process's own."""
+        return self.process.schedule
+
+    @property
+    def hollow(self) -> bool:
+        """Whether the output at a position provably ignores the input at it."""
+        return bool(getattr(self.network, "hollow", False))
+
+    def predict(self, noisy: Noisy) -> Posterior:
+        """The network's posterior at x_t; a denoiser puts all mass on tokens that are already revealed."""
+        shown = self.shown(noisy)
+        if isinstance(self.network, Transformer):
+            logits = self.network(shown.tokens, shown.time, shown.absorbing, shown.fixed)
+        else:
+            logits = self.network(shown.tokens, shown.time)
+        return self.interpret(logits, noisy)
+
+    def shown(self, noisy: Noisy) -> NetworkInput:
+        """The state as the network reads it: behind the mask for `MaskedUniform`, with U for `AbsorbingUniform`."""
+        process = self.process
+        tokens = process.masked_view(noisy) if isinstance(process, MaskedUniform) else noisy.tokens
+        absorbing = noisy.aux if isinstance(process, AbsorbingUniform) else None
+        return NetworkInput(tokens, noisy.t, absorbing, noisy.fixed)
+
+    def interpret(self, logits: Float[Tensor, "batch length out"], noisy: Noisy) -> Posterior:
+        """Logits as the posterior they are (`eq:carry-over-uniform`)."""
+        if self.predicts is Score:
+            return Score(logits)
+        if self.predicts is LeaveOneOut:
+            return LeaveOneOut(self.process.restrict(logits))
+        evidence = self.process.evidence(noisy)
+        known = torch.where(evidence.isposinf(), evidence, 0)
+        return Denoiser(add_evidence(self.process.restrict(logits), noisy.tokens, known))
+
+
+def as_posterior(logits: Tensor, predicts: type[Posterior]) -> Posterior:
+    """Logits under the name of what they are, unchanged."""
+    return Score(logits) if predicts is Score else Denoiser(logits) if predicts is Denoiser else LeaveOneOut(logits)
+
+
+def _check_network(network: Transformer, process: Process, predicts: type[Posterior]) -> None:
+    config = network.config
+    shown = max(process.num_states, process.mask + 1) if isinstance(process, MaskedUniform) else process.num_states
+    outputs = process.num_states if predicts is Score else process.vocab_size
+    if config.num_states < shown:
+        raise ValueError(
+            f"{type(process).__name__} shows ids 0..{shown - 1}, but the network embeds {config.num_states} ids; "
+            f"build it with num_states={shown}"
+        )
+    if config.vocab_size != outputs:
+        raise ValueError(
+            f"predicting {predicts.__name__} under {type(process).__name__} takes {outputs} logits a position, "
+            f"but the network has {config.vocab_size}"
+        )
+    if config.absorbing != isinstance(process, AbsorbingUniform):
+        raise ValueError(
+            f"a network with absorbing={config.absorbing} does not fit {type(process).__name__}: "
+            "only AbsorbingUniform shows the absorbing sequence U, and always does"
+        )

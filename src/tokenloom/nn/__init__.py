@@ -1,0 +1,7 @@
+"""Networks, each split into `features` and `head`."""
+
+from tokenloom.nn.conditioning import grid_relations
+from tokenloom.nn.dit import CausalTransformer, DiT, Transformer, TransformerConfig
+from tokenloom.nn.hollow import HollowTransformer
+
+__all__ = ["CausalTransformer", "DiT", "HollowTransformer", "Transformer", "TransformerConfig", "grid_relations"]

@@ -1,0 +1,68 @@
+"""Multi-head attention on PyTorch's own kernel, with rotary positions and an optional bias learnt for each relation."""
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+Hidden = Float[Tensor, "batch length width"]
+Mask = Bool[Tensor, "length keys"]
+
+
+class Attention(nn.Module):
+    """Attention of a sequence to itself, or to a memory made of copies of it laid end to end.
+
+    `relations` adds sum_r bias[head, r] relations[r] to the scores.
+    """
+
+    def __init__(
+        self, width: int, heads: int, rotary: bool, relations: Bool[Tensor, "kinds length length"] | None
+    ) -> None:
+        super().__init__()
+        if width % heads or width // heads % 2:
+            raise ValueError(f"width must be an even multiple of heads, got width {width} and heads {heads}")
+        self.heads, self.rotary = heads, rotary
+        self.qkv = nn.Linear(width, 3 * width, bias=False)
+        self.out = nn.Linear(width, width, bias=False)
+        self.bias = None if relations is None else nn.Parameter(torch.zeros(heads, len(relations)))
+        self.register_buffer("relations", relations, persistent=False)
+
+    def forward(
+        self, x: Hidden, mask: Mask | None = None, memory: Float[Tensor, "batch keys width"] | None = None
+    ) -> Hidden:
+        q, k, v = self._project(x, memory)
+        if self.rotary:
+            angles = rotary_angles(torch.arange(x.shape[1], device=x.device), q.shape[-1])
+            q, k = rotate(q, angles), rotate(k, angles.repeat(k.shape[2] // q.shape[2], 1))
+            v = v.contiguous()  # a view would keep the unrotated q and k for the backward pass
+        attended = F.scaled_dot_product_attention(q, k, v, attn_mask=self._scores(mask, q.dtype))
+        merged: Tensor = self.out(attended.transpose(1, 2).flatten(2))
+        return merged
+
+    def _project(self, x: Tensor, memory: Tensor | None) -> tuple[Tensor, ...]:
+        if memory is None:
+            parts = self.qkv(x).chunk(3, -1)
+        else:
+            query, key, value = self.qkv.weight.chunk(3)
+            parts = (F.linear(x, query), F.linear(memory, key), F.linear(memory, value))
+        return tuple(part.view(*part.shape[:2], self.heads, -1).transpose(1, 2) for part in parts)
+
+    def _scores(self, mask: Mask | None, dtype: torch.dtype) -> Tensor | None:
+        if self.bias is None:
+            return mask
+        scores = torch.einsum("hr,rij->hij", self.bias.to(dtype), self.relations.to(dtype))
+        return scores if mask is None else scores.masked_fill(~mask, -torch.inf)
+
+
+def rotary_angles(positions: Tensor, head_width: int) -> Float[Tensor, "length half"]:
+    """Position times a geometric range of frequencies."""
+    half = head_width // 2
+    frequencies = 10_000.0 ** (-torch.arange(half, device=positions.device, dtype=torch.float32) / half)
+    return positions.float()[:, None] * frequencies
+
+
+def rotate(x: Float[Tensor, "batch heads length head_width"], angles: Float[Tensor, "length half"]) -> Tensor:
+    """Turn the pairs (x_i, x_{i + half}) by their angles."""
+    cos, sin = (function.to(x.dtype).repeat(1, 2) for function in (angles.cos(), angles.sin()))
+    first, second = x.chunk(2, -1)
+    return x * cos + torch.cat([-second, first], -1) * sin

@@ -1,0 +1,126 @@
+"""The diffusion transformer of the field (DDiT): rotary positions, adaLN on the time, a head that starts at zero."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from tokenloom.nn.attention import Hidden
+from tokenloom.nn.block import Block, Condition, Modulation, modulate
+from tokenloom.nn.conditioning import TimeEmbedding, TokenEmbedding
+from tokenloom.types import Flags, PerRow, Tokens
+
+
+@dataclass(frozen=True)
+class TransformerConfig:
+    """Size and conditions of a transformer; the defaults are the paper's, about 170M parameters at K = 50,257."""
+
+    vocab_size: int
+    """K, the real tokens; one logit each."""
+    num_states: int
+    """How many ids the input may hold: K, or K + 1 with a mask outside the vocabulary."""
+    length: int
+    """The longest sequence."""
+    width: int = 768
+    depth: int = 12
+    heads: int = 12
+    condition: int = 128
+    """Size of the time embedding."""
+    dropout: float = 0.1
+    time: bool = True
+    """Condition on the time; a masked network may do without."""
+    absorbing: bool = False
+    """Condition on the absorbing sequence U (AUDM)."""
+    fixed: bool = False
+    """Mark given positions."""
+    rotary: bool = True
+    """Rotary positions; a network with relations may do without positions."""
+
+    def __post_init__(self) -> None:
+        for name in ("vocab_size", "num_states", "length", "width", "depth", "heads", "condition"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if not self.vocab_size <= self.num_states <= self.vocab_size + 1:
+            raise ValueError(
+                f"num_states must be {self.vocab_size} or, with a mask, {self.vocab_size + 1}, got {self.num_states}"
+            )
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"dropout must be in [0, 1), got {self.dropout}")
+
+
+class Transformer(nn.Module):
+    """What the networks here share: embedding, head and the split into `features` and `head`."""
+
+    hollow = False
+    """True where the output at a position provably does not depend on the input at it."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.config = config
+        condition = config.condition if config.time else None
+        self.embedding = TokenEmbedding(config.num_states, config.width, config.absorbing, config.fixed)
+        self.time = TimeEmbedding(config.condition) if config.time else None
+        self.norm = nn.LayerNorm(config.width, bias=False)
+        self.modulation = Modulation(condition, config.width, 2)
+        self.head = nn.Linear(config.width, config.vocab_size)
+        nn.init.zeros_(self.head.weight)
+        nn.init.zeros_(self.head.bias)
+
+    def features(
+        self, tokens: Tokens, time: PerRow, absorbing: Tokens | None = None, fixed: Flags | None = None
+    ) -> Float[Tensor, "batch length width"]:
+        """Everything but the head; `head(features)` gives logits, at any subset of positions."""
+        if tokens.shape[1] > self.config.length:
+            raise ValueError(f"this network reads at most {self.config.length} positions, got {tokens.shape[1]}")
+        condition = None if self.time is None else self.time(time)
+        x = self.encode(self.embedding(tokens, absorbing, fixed), condition)
+        shift, scale = self.modulation(condition)
+        return modulate(self.norm(x), shift, scale)
+
+    def forward(
+        self, tokens: Tokens, time: PerRow, absorbing: Tokens | None = None, fixed: Flags | None = None
+    ) -> Float[Tensor, "batch length vocab"]:
+        logits: Tensor = self.head(self.features(tokens, time, absorbing, fixed))
+        return logits
+
+    def encode(self, x: Hidden, condition: Condition) -> Hidden:
+        """The body of the network."""
+        raise TypeError(f"{type(self).__name__} has no body; use DiT, CausalTransformer or HollowTransformer")
+
+    def _blocks(self, depth: int, relations: Bool[Tensor, "kinds length length"] | None = None) -> nn.ModuleList:
+        config = self.config
+        condition = config.condition if config.time else None
+        return nn.ModuleList(
+            Block(config.width, config.heads, condition, config.dropout, config.rotary, relations) for _ in range(depth)
+        )
+
+
+class DiT(Transformer):
+    """Every position sees every position; `relations` are flags such as those of `grid_relations`."""
+
+    def __init__(self, config: TransformerConfig, relations: Bool[Tensor, "kinds length length"] | None = None) -> None:
+        super().__init__(config)
+        self.blocks = self._blocks(config.depth, relations)
+
+    def encode(self, x: Hidden, condition: Condition) -> Hidden:
+        for block in self.blocks:
+            x = block(x, condition)
+        return x
+
+
+class CausalTransformer(Transformer):
+    """The output at a position sees the tokens before it: an autoregressive baseline."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__(config)
+        self.start = nn.Parameter(0.02 * torch.randn(config.width))
+        self.blocks = self._blocks(config.depth)
+
+    def encode(self, x: Hidden, condition: Condition) -> Hidden:
+        start = self.start.to(x.dtype).expand(len(x), 1, -1)
+        x = torch.cat([start, x[:, :-1]], 1)
+        mask = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).tril()
+        for block in self.blocks:
+            x = block(x, condition, mask)
+        return x

@@ -1,0 +1,40 @@
+r"""A hollow transformer: the output at position l provably does not depend on the input at l.
+
+Two streams run over the sequence, f^l from the tokens before l and b^l from the tokens after l.  A third, g, starts
+from (f^l, b^l) and is refined by attention to f^j for j <= l and b^j for j >= l.  None of these has seen token l.
+Its prediction is a leave-one-out posterior by construction.
+"""
+
+import torch
+from torch import nn
+
+from tokenloom.nn.attention import Hidden
+from tokenloom.nn.block import Condition
+from tokenloom.nn.dit import Transformer, TransformerConfig
+
+
+class HollowTransformer(Transformer):
+    """`depth` blocks in each of the two streams, and `depth // 2` layers (at least one) that read them."""
+
+    hollow = True
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__(config)
+        self.ends = nn.Parameter(0.02 * torch.randn(2, config.width))
+        self.before, self.after = self._blocks(config.depth), self._blocks(config.depth)
+        self.merge = nn.Linear(2 * config.width, config.width)
+        self.norm_memory = nn.LayerNorm(config.width, bias=False)
+        self.readers = self._blocks(max(1, config.depth // 2))
+
+    def encode(self, x: Hidden, condition: Condition) -> Hidden:
+        length = x.shape[1]
+        first, last = self.ends.to(x.dtype)[:, None, None].expand(2, len(x), 1, -1)
+        before, after = torch.cat([first, x[:, :-1]], 1), torch.cat([x[:, 1:], last], 1)
+        past = torch.ones(length, length, dtype=torch.bool, device=x.device).tril()
+        for forward_block, backward_block in zip(self.before, self.after, strict=True):
+            before, after = forward_block(before, condition, past), backward_block(after, condition, past.T)
+        x = self.merge(torch.cat([before, after], -1))
+        memory, seen = self.norm_memory(torch.cat([before, after], 1)), torch.cat([past, past.T], 1)
+        for reader in self.readers:
+            x = reader(x, condition, seen, memory)
+        return x

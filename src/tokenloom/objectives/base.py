@@ -1,0 +1,49 @@
+r"""What a network is trained to minimise: a loss a token, in nats, from a typed prediction at a noisy state.
+
+Every objective here is local: the loss of a position depends on the network's output at that position alone.  So a
+batch may be cut into pieces of any shape, which is what `head_loss.py` does to avoid the [batch, length, vocab] tensor.
+Averaged over t uniform on [0, 1], the loss of a continuous-time bound is that bound.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+from torch import Generator
+
+from tokenloom.posteriors import Posterior
+from tokenloom.processes.base import Process
+from tokenloom.state import Noisy
+from tokenloom.types import Flags, PerPosition, PerRow, Tokens
+
+
+@dataclass(frozen=True)
+class Objective(ABC):
+    """A loss a token."""
+
+    def check(self, process: Process, predicts: type[Posterior], hollow: bool = False) -> None:
+        """Raise a sentence unless this objective can train such a network."""
+        if predicts not in self.representations(process):
+            names = " or ".join(kind.__name__ for kind in self.representations(process)) or "nothing"
+            raise ValueError(
+                f"{type(self).__name__} on {type(process).__name__} trains a network that predicts {names}, "
+                f"got one that predicts {predicts.__name__}"
+            )
+
+    @abstractmethod
+    def representations(self, process: Process) -> tuple[type[Posterior], ...]:
+        """What a network may predict; empty, or an error, where the process is not this objective's."""
+
+    @abstractmethod
+    def per_token(self, prediction: Posterior, x_0: Tokens, noisy: Noisy, process: Process) -> PerPosition:
+        """The loss of every position, in float64 as far as it costs nothing."""
+
+    def corrupt(
+        self, process: Process, x_0: Tokens, t: PerRow, generator: Generator | None = None, fixed: Flags | None = None
+    ) -> Noisy:
+        """The state to predict from."""
+        return process.corrupt(x_0, t, generator, fixed)
+
+
+def refuse_process(objective: Objective, process: Process, instead: str) -> ValueError:
+    """The sentence for an objective of another process."""
+    return ValueError(f"{type(objective).__name__} is not a bound for {type(process).__name__}; {instead}")

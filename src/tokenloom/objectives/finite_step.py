@@ -1,0 +1,108 @@
+r"""The bound of a chain with n steps, L_n (`eq:elbo-discrete`), as n times the term of one random step.
+
+    L_n = sum_i KL( q(x_s | x_0, x_t) || p_theta(x_s | x_t) ),   s = (i-1)/n, t = i/n,
+
+whose first term, s = 0, is the reconstruction -log p_theta(x_0 | x_t).  Position by position:
+
+UDM: both laws put a constant plus spikes on the vocabulary, so with the branch weights w of the model's bridge
+     sum_y log p(y) = K log(w_noise/K) + sum_y log(1 + (K w_prediction / w_noise) nu_y), spikes apart.
+MDM, AUDM, where x_t can jump, with gamma = (alpha_s - alpha_t)/(1 - alpha_t):
+     x_0 != x_t:  -gamma log mu_{x_0} + (1 - gamma) log((1 - gamma) / (1 - gamma + gamma mu_{x_t}))
+     x_0 = x_t:   -log(1 - gamma (1 - mu_{x_t}))
+"""
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Generator
+
+from tokenloom import bridges
+from tokenloom.objectives.base import Objective, refuse_process
+from tokenloom.objectives.token_log_probs import denoiser_log_probs, leave_one_out_log_probs, sum_log1p
+from tokenloom.posteriors import Denoiser, LeaveOneOut, Posterior
+from tokenloom.processes import AbsorbingUniform, Masked, MaskedUniform, MaxCoupling, Uniform
+from tokenloom.processes.base import Process
+from tokenloom.state import Noisy
+from tokenloom.types import Flags, PerPosition, PerRow, Tokens
+
+
+@dataclass(frozen=True)
+class FiniteStep(Objective):
+    """L_n of `Uniform`, `Masked` and `AbsorbingUniform` on an even grid of n steps."""
+
+    steps: int = 1000
+
+    def __post_init__(self) -> None:
+        if self.steps < 1:
+            raise ValueError(f"steps must be at least 1, got {self.steps}")
+
+    def representations(self, process: Process) -> tuple[type[Posterior], ...]:
+        allowed = isinstance(process, Uniform | Masked | AbsorbingUniform)
+        if not allowed or isinstance(process, MaxCoupling | MaskedUniform):
+            raise refuse_process(self, process, "it is for Uniform, Masked and AbsorbingUniform")
+        return Denoiser, LeaveOneOut
+
+    def corrupt(
+        self, process: Process, x_0: Tokens, t: PerRow, generator: Generator | None = None, fixed: Flags | None = None
+    ) -> Noisy:
+        """At the end of the step that t falls into."""
+        end = (t.double() * self.steps).ceil().clamp(min=1) / self.steps
+        return process.corrupt(x_0, end, generator, fixed)
+
+    def per_token(self, prediction: Posterior, x_0: Tokens, noisy: Noisy, process: Process) -> PerPosition:
+        s = (noisy.t.double() - 1 / self.steps).clamp(min=0)
+        s = torch.where(s < 0.5 / self.steps, 0, s)
+        return self.steps * step_divergence(prediction, x_0, noisy, s, process)
+
+
+def step_divergence(prediction: Posterior, x_0: Tokens, noisy: Noisy, s: PerRow, process: Process) -> PerPosition:
+    """KL( q(x_s | x_0, x_t) || p_theta(x_s | x_t) ) of every position."""
+    noisy = replace(noisy, alpha_t=noisy.alpha_t.double())
+    alpha_s = process.alpha(s)[:, None]
+    absorbed = _absorbed if not isinstance(process, Uniform) else _uniform
+    loss = absorbed(prediction, x_0, noisy, alpha_s, process)
+    return torch.where(process.evidence(noisy).isposinf(), 0, loss)
+
+
+def _absorbed(
+    prediction: Posterior, x_0: Tokens, noisy: Noisy, alpha_s: bridges.Alpha, process: Process
+) -> PerPosition:
+    read = denoiser_log_probs(prediction, x_0, noisy, process)
+    alpha_t = noisy.alpha_t[:, None]
+    gamma = (alpha_s - alpha_t) / (1 - alpha_t)
+    kept = (1 - alpha_s) / (1 - alpha_t)
+    stays = torch.log1p(gamma * torch.expm1(read.noisy).clamp(min=-1 + 1e-300))
+    differs = -gamma * read.clean + torch.where(kept > 0, torch.xlogy(kept, kept) - kept * stays, 0)
+    return torch.where(x_0 == noisy.tokens, -stays, differs)
+
+
+def _uniform(prediction: Posterior, x_0: Tokens, noisy: Noisy, alpha_s: bridges.Alpha, process: Process) -> PerPosition:
+    size, alpha_t = process.vocab_size, noisy.alpha_t[:, None]
+    read = leave_one_out_log_probs(prediction, x_0, noisy, process)
+    same = x_0 == noisy.tokens
+    pi = torch.full_like(read.noisy, 1 / size)
+    model = bridges.canonical(alpha_s, alpha_t, pi, read.noisy.exp())
+    exact = bridges.canonical(alpha_s, alpha_t, pi, same.double())
+    stay, jump, fresh = model.unbind(-1)
+    log_noisy = torch.log(stay + jump * read.noisy.exp() + fresh / size)
+    log_clean = torch.where(same, log_noisy, torch.log(jump * read.clean.exp() + fresh / size))
+    reconstruction = -log_clean
+    exact_stay, exact_jump, exact_fresh = exact.unbind(-1)
+    law_noisy = exact_stay + exact_fresh / size + torch.where(same, exact_jump, 0)
+    law_clean = torch.where(same, 0, exact_jump + exact_fresh / size)
+    base = (fresh.clamp(min=1e-300) / size).log()
+    scale = size * jump / fresh.clamp(min=1e-300)
+    plain_noisy = base + torch.log1p(scale * read.noisy.exp())
+    plain_clean = torch.where(same, 0, base + torch.log1p(scale * read.clean.exp()))
+    others = size * base + sum_log1p(read, noisy.tokens, scale) - plain_noisy - plain_clean
+    count = size - 2 + same.double()
+    law_other = exact_fresh / size
+    divergence = (
+        torch.xlogy(law_noisy, law_noisy)
+        - law_noisy * log_noisy
+        + torch.xlogy(law_clean, law_clean)
+        - law_clean * log_clean
+        + count * torch.xlogy(law_other, law_other)
+        - law_other * others
+    )
+    return torch.where(alpha_s == 1, reconstruction, divergence)

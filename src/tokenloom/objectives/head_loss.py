@@ -1,0 +1,141 @@
+r"""Head and loss without the [batch, length, vocab] tensor.
+
+The head is linear and every objective is local, so positions are taken a few hundred at a time: logits, loss, and at
+once the gradient of the weighted loss with respect to logits, features and head.  Nothing of vocabulary size outlives
+its chunk, and the head is not evaluated again for the backward pass.  The gradient is exact, for a total
+
+    loss = sum_{batch, length} weight * per-token loss
+
+whose weights are known beforehand.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Float
+from torch import Generator, Tensor, nn
+
+from tokenloom.model import DiffusionModel, as_posterior
+from tokenloom.nn import Transformer
+from tokenloom.objectives.base import Objective
+from tokenloom.state import Noisy
+from tokenloom.types import Flags, PerPosition, PerRow, Tokens
+
+CHUNK_ELEMENTS = 1 << 22
+SMALLEST_CHUNK = 64
+
+RowLoss = Callable[[Tensor, slice], Tensor]
+
+
+@dataclass(frozen=True)
+class Loss:
+    """The mean over free positions, with its graph, and the loss of every position, without."""
+
+    mean: Float[Tensor, ""]
+    per_token: Float[Tensor, "batch length"]
+
+
+def training_loss(
+    model: DiffusionModel,
+    objective: Objective,
+    x_0: Tokens,
+    t: PerRow,
+    generator: Generator | None = None,
+    fixed: Flags | None = None,
+) -> Loss:
+    """Corrupt, predict and score a batch."""
+    objective.check(model.process, model.predicts, model.hollow)
+    noisy = objective.corrupt(model.process, x_0, t, generator, fixed)
+    free = torch.ones_like(x_0, dtype=torch.float64) if fixed is None else (~fixed).double()
+    weights = free / free.sum().clamp(min=1)
+    return loss_at(model, objective, x_0, noisy, weights)
+
+
+def loss_at(model: DiffusionModel, objective: Objective, x_0: Tokens, noisy: Noisy, weights: PerPosition) -> Loss:
+    """The weighted loss at a given state."""
+    network = model.network
+    if not isinstance(network, Transformer):
+        per_token = objective.per_token(model.predict(noisy), x_0, noisy, model.process)
+        return Loss((weights * per_token).sum(), per_token.detach())
+    shown = model.shown(noisy)
+    features = network.features(shown.tokens, shown.time, shown.absorbing, shown.fixed).flatten(0, 1)
+    rows = as_rows(noisy)
+    clean = x_0.reshape(-1, 1)
+
+    def row_loss(logits: Tensor, part: slice) -> Tensor:
+        prediction = as_posterior(logits.unsqueeze(1), model.predicts)
+        return objective.per_token(prediction, clean[part], cut(rows, part), model.process).squeeze(1)
+
+    mean, per_token = head_loss(features, network.head, row_loss, weights.flatten())
+    return Loss(mean, per_token.view_as(x_0))
+
+
+def head_loss(
+    features: Float[Tensor, "rows width"], head: nn.Linear, row_loss: RowLoss, weights: Float[Tensor, "rows"]
+) -> tuple[Tensor, Tensor]:
+    """sum_i weights_i row_loss(head(features))_i and the losses themselves (without a graph)."""
+    needed = torch.is_grad_enabled() and any(part.requires_grad for part in (features, head.weight, head.bias))
+    total, per_row = _HeadLoss.apply(features, head.weight, head.bias, row_loss, weights, needed)  # type: ignore[no-untyped-call]
+    return total, per_row
+
+
+def as_rows(noisy: Noisy) -> Noisy:
+    """A batch of sequences as a batch of single positions."""
+    length = noisy.tokens.shape[1]
+    return Noisy(
+        noisy.tokens.reshape(-1, 1),
+        noisy.t.repeat_interleave(length),
+        noisy.alpha_t.repeat_interleave(length),
+        None if noisy.aux is None else noisy.aux.reshape(-1, 1),
+        None if noisy.fixed is None else noisy.fixed.reshape(-1, 1),
+    )
+
+
+def cut(noisy: Noisy, part: slice) -> Noisy:
+    """Some rows of a batch."""
+    return replace(
+        noisy,
+        tokens=noisy.tokens[part],
+        t=noisy.t[part],
+        alpha_t=noisy.alpha_t[part],
+        aux=None if noisy.aux is None else noisy.aux[part],
+        fixed=None if noisy.fixed is None else noisy.fixed[part],
+    )
+
+
+class _HeadLoss(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: torch.autograd.function.FunctionCtx,
+        features: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+        row_loss: RowLoss,
+        weights: Tensor,
+        needed: bool,
+    ) -> tuple[Tensor, Tensor]:
+        size = max(SMALLEST_CHUNK, CHUNK_ELEMENTS // len(weight))
+        parts = [slice(start, start + size) for start in range(0, len(features), size)]
+        gradients = [torch.zeros_like(tensor) for tensor in (features, weight, bias)] if needed else []
+        per_row = torch.empty(len(features), device=features.device, dtype=weights.dtype)
+        for part in parts:
+            logits = torch.nn.functional.linear(features[part], weight, bias).float()
+            with torch.set_grad_enabled(needed):
+                losses = row_loss(logits.requires_grad_(needed), part)
+                if needed:
+                    (slope,) = torch.autograd.grad((weights[part] * losses).sum(), logits)
+            per_row[part] = losses.detach()
+            if needed:
+                slope = slope.to(weight.dtype)
+                torch.mm(slope, weight, out=gradients[0][part])
+                gradients[1].addmm_(slope.T, features[part].to(weight.dtype))
+                gradients[2].add_(slope.sum(0))
+        ctx.save_for_backward(*gradients)
+        ctx.mark_non_differentiable(per_row)
+        return (weights * per_row).sum(), per_row
+
+    @staticmethod
+    def backward(ctx: torch.autograd.function.FunctionCtx, *slopes: Tensor) -> tuple[Tensor | None, ...]:
+        gradients = ctx.saved_tensors  # type: ignore[attr-defined]
+        return (*(gradient.mul_(slopes[0].to(gradient.dtype)) for gradient in gradients), None, None, None)

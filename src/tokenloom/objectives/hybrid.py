@@ -1,0 +1,37 @@
+"""D3PM's hybrid: a bound plus lambda times the cross-entropy of the denoiser."""
+
+from dataclasses import dataclass, field
+
+from torch import Generator
+
+from tokenloom.objectives.base import Objective
+from tokenloom.objectives.cross_entropy import CrossEntropy
+from tokenloom.objectives.uniform_nelbo import UniformNELBO
+from tokenloom.posteriors import Posterior
+from tokenloom.processes.base import Process
+from tokenloom.state import Noisy
+from tokenloom.types import Flags, PerPosition, PerRow, Tokens
+
+
+@dataclass(frozen=True)
+class Hybrid(Objective):
+    """bound + weight * cross-entropy, at the bound's own states."""
+
+    bound: Objective = field(default_factory=UniformNELBO)
+    weight: float = 0.01
+
+    def __post_init__(self) -> None:
+        if not self.weight >= 0:
+            raise ValueError(f"weight must not be negative, got {self.weight}")
+
+    def representations(self, process: Process) -> tuple[type[Posterior], ...]:
+        return self.bound.representations(process)
+
+    def corrupt(
+        self, process: Process, x_0: Tokens, t: PerRow, generator: Generator | None = None, fixed: Flags | None = None
+    ) -> Noisy:
+        return self.bound.corrupt(process, x_0, t, generator, fixed)
+
+    def per_token(self, prediction: Posterior, x_0: Tokens, noisy: Noisy, process: Process) -> PerPosition:
+        bound = self.bound.per_token(prediction, x_0, noisy, process)
+        return bound + self.weight * CrossEntropy().per_token(prediction, x_0, noisy, process)

@@ -1,0 +1,55 @@
+r"""Score entropy: the same bounds for a network that predicts the log-ratios themselves (`eq:ctmc-specific-elbo`).
+
+    beta pi_x sum_{y != x} { exp(z_y) - s(y) z_y + s(y) (log s(y) - 1) },      x = x_t, z the log-ratios,
+
+s(y) = q(y | x_0) / q(x | x_0) the conditional score.  UDM: s is 1/rho if x_0 = x, else rho at x_0 and 1 elsewhere, with
+rho = 1 + K alpha/(1 - alpha).  MDM, at a mask: s is alpha/(1 - alpha) at x_0 and 0 elsewhere.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from tokenloom.objectives.base import Objective, refuse_process
+from tokenloom.posteriors import Posterior, Score
+from tokenloom.processes import Masked, MaskedUniform, MaxCoupling, Uniform
+from tokenloom.processes.base import Process
+from tokenloom.state import Noisy
+from tokenloom.types import PerPosition, Tokens
+
+
+@dataclass(frozen=True)
+class ScoreEntropy(Objective):
+    """The continuous-time bound of `Uniform` and `Masked` from a score network."""
+
+    def representations(self, process: Process) -> tuple[type[Posterior], ...]:
+        allowed = isinstance(process, Uniform | Masked)
+        if not allowed or isinstance(process, MaxCoupling | MaskedUniform):
+            raise refuse_process(self, process, "it is for Uniform and Masked")
+        return (Score,)
+
+    def per_token(self, prediction: Posterior, x_0: Tokens, noisy: Noisy, process: Process) -> PerPosition:
+        assert isinstance(prediction, Score)
+        z = prediction.log_ratios.to(torch.promote_types(prediction.log_ratios.dtype, torch.float32))
+        own = noisy.tokens.unsqueeze(-1)
+        mass = z.scatter(-1, own, -torch.inf).exp().sum(-1).double()
+        clean = z.gather(-1, x_0.unsqueeze(-1)).squeeze(-1).double()
+        alpha = noisy.alpha_t.double()[:, None]
+        beta = -process.alpha_prime(noisy.t)[:, None] / alpha
+        if isinstance(process, Masked):
+            ratio = alpha / (1 - alpha)
+            loss = beta * (mass - ratio * clean + ratio * (ratio.log() - 1))
+        else:
+            total = (z.sum(-1) - z.gather(-1, own).squeeze(-1)).double()
+            loss = (
+                beta / process.vocab_size * _uniform(mass, total, clean, x_0 == noisy.tokens, alpha, process.vocab_size)
+            )
+        return torch.where(process.evidence(noisy).isposinf(), 0, loss)
+
+
+def _uniform(mass: Tensor, total: Tensor, clean: Tensor, same: Tensor, alpha: Tensor, size: int) -> Tensor:
+    rho = 1 + size * alpha / (1 - alpha)
+    if_same = -total / rho - (size - 1) / rho * (rho.log() + 1)
+    if_other = -total - (rho - 1) * clean + rho * (rho.log() - 1) - (size - 2)
+    return mass + torch.where(same, if_same, if_other)

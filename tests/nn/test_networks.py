@@ -1,0 +1,200 @@
+"""What each network may see, how large it is, and that its parts do what they are for."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from tokenloom.nn import CausalTransformer, DiT, HollowTransformer, Transformer, TransformerConfig, grid_relations
+from tokenloom.nn.block import gelu_linear
+
+K, L = 7, 10
+SMALL = TransformerConfig(K, K, L, width=16, depth=2, heads=2, condition=8, dropout=0.0)
+NETWORKS = [DiT, CausalTransformer, HollowTransformer]
+
+
+def awake(network: Transformer, seed: int = 0) -> Transformer:
+    """Weights away from zero, so that every path is open."""
+    torch.manual_seed(seed)
+    for parameter in network.parameters():
+        nn.init.normal_(parameter, std=0.4)
+    return network.double().eval()
+
+
+def tokens(batch: int = 3) -> Tensor:
+    return torch.randint(0, K, (batch, L), generator=torch.Generator().manual_seed(1))
+
+
+def sensitivity(network: Transformer) -> Tensor:
+    """How much output i moves, at most, when input j is perturbed: [output, input]."""
+    x, t = tokens(), torch.rand(3, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
+    before = network(x, t)
+    moved = torch.zeros(L, L, dtype=torch.float64)
+    for position in range(L):
+        for shift in range(1, K):
+            perturbed = x.clone()
+            perturbed[:, position] = (perturbed[:, position] + shift) % K
+            change = (network(perturbed, t) - before).abs().amax((0, 2))
+            moved[:, position] = torch.maximum(moved[:, position], change)
+    return moved.detach()
+
+
+def count(network: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in network.parameters())
+
+
+def test_parameter_counts_at_the_paper_s_size() -> None:
+    """About 170M for DiT, and 7M (4%) more with the absorbing sequence."""
+    paper = TransformerConfig(50257, 50257, 1024)
+    with torch.device("meta"):
+        plain, absorbing = DiT(paper), DiT(replace(paper, absorbing=True))
+    assert count(plain) == pytest.approx(170e6, rel=0.01)
+    assert count(absorbing) - count(plain) == pytest.approx(7e6, rel=0.02)
+    assert count(absorbing) / count(plain) - 1 == pytest.approx(0.04, abs=0.003)
+
+
+def test_every_output_of_dit_sees_every_input() -> None:
+    assert (sensitivity(awake(DiT(SMALL))) > 1e-6).all()
+
+
+def test_hollow_output_does_not_depend_on_its_own_input_but_on_all_others() -> None:
+    """By perturbation, exactly 0, for every token at every position."""
+    moved = sensitivity(awake(HollowTransformer(SMALL)))
+    own = torch.eye(L, dtype=torch.bool)
+    assert moved[own].abs().max() == 0
+    assert (moved[~own] > 1e-6).all()
+
+
+def test_hollow_output_has_no_gradient_to_its_own_input() -> None:
+    """By autograd: output l to the embedding of input l."""
+    network = awake(HollowTransformer(SMALL))
+    seen: list[Tensor] = []
+
+    def keep(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
+        leaf = output.detach().requires_grad_()
+        seen.append(leaf)
+        return leaf
+
+    network.embedding.table.register_forward_hook(keep)
+    logits = network(tokens(1), torch.tensor([0.3], dtype=torch.float64))
+    for position in range(L):
+        (slope,) = torch.autograd.grad(logits[0, position].square().sum(), seen[0], retain_graph=True)
+        size = slope[0].abs().sum(-1)
+        assert size[position] == 0
+        assert (size[torch.arange(L) != position] > 0).all()
+
+
+def test_causal_output_sees_exactly_the_tokens_before_it() -> None:
+    moved = sensitivity(awake(CausalTransformer(SMALL)))
+    before = torch.ones(L, L).tril(-1).bool()
+    assert moved[~before].abs().max() == 0
+    assert (moved[before] > 1e-9).all()
+
+
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_head_at_chosen_positions_gives_the_logits_there(kind: type[Transformer]) -> None:
+    network = awake(kind(SMALL))
+    x, t = tokens(), torch.rand(3, dtype=torch.float64)
+    chosen = torch.tensor([1, 4])
+    torch.testing.assert_close(network.head(network.features(x, t)[:, chosen]), network(x, t)[:, chosen])
+
+
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_a_new_network_predicts_the_uniform_law(kind: type[Transformer]) -> None:
+    assert kind(SMALL)(tokens(), torch.rand(3)).abs().max() == 0
+
+
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_time_matters_unless_switched_off(kind: type[Transformer]) -> None:
+    x = tokens()
+    early, late = torch.full((3,), 0.1).double(), torch.full((3,), 0.9).double()
+    network = awake(kind(SMALL))
+    assert (network(x, early) - network(x, late)).abs().max() > 1e-3
+    timeless = awake(kind(replace(SMALL, time=False)))
+    assert torch.equal(timeless(x, early), timeless(x, late))
+
+
+def test_small_times_are_told_apart() -> None:
+    """A thousandth of the unit interval changes the embedding visibly."""
+    network = awake(DiT(SMALL))
+    x = tokens()
+    first, second = (network(x, torch.full((3,), t, dtype=torch.float64)) for t in (0.010, 0.011))
+    assert (first - second).abs().max() > 1e-3
+
+
+def test_absorbing_sequence_and_given_positions_are_seen() -> None:
+    network = awake(DiT(replace(SMALL, absorbing=True, fixed=True)))
+    x, t = tokens(), torch.rand(3, dtype=torch.float64)
+    u = (x + 1) % K
+    fixed = torch.zeros(3, L, dtype=torch.bool)
+    base = network(x, t, u, fixed)
+    assert (network(x, t, x, fixed) - base).abs().max() > 1e-3
+    assert (network(x, t, u, ~fixed) - base).abs().max() > 1e-3
+
+
+def test_relations_decide_who_is_heard() -> None:
+    """With a strong bias on the row and none elsewhere, a cell hears its row only."""
+    relations = grid_relations(4, 2, 2)
+    assert relations.shape == (4, 16, 16)
+    assert relations.sum((1, 2)).tolist() == [64, 64, 64, 16]
+    config = TransformerConfig(4, 4, 16, width=16, depth=1, heads=2, condition=8, dropout=0.0, rotary=False)
+    network = DiT(config, relations)
+    awake(network)
+    biases = [parameter for name, parameter in network.named_parameters() if name.endswith("attention.bias")]
+    assert len(biases) == 1
+    with torch.no_grad():
+        biases[0].zero_()[:, 0] = 200.0
+    x, t = torch.randint(0, 4, (1, 16)), torch.tensor([0.5], dtype=torch.float64)
+    before = network(x, t)
+    for position in range(16):
+        perturbed = x.clone()
+        perturbed[0, position] = (perturbed[0, position] + 1) % 4
+        heard = (network(perturbed, t) - before).abs().amax(-1)[0] > 1e-9
+        assert torch.equal(heard, relations[0, position])
+
+
+def test_gelu_linear_has_the_gradient_of_its_parts() -> None:
+    hidden, linear = torch.randn(2, 3, 8, requires_grad=True), nn.Linear(8, 4)
+    inputs = [hidden, linear.weight, linear.bias]
+    lean = torch.autograd.grad(gelu_linear(hidden, linear).square().sum(), inputs)
+    plain = torch.autograd.grad(linear(F.gelu(hidden, approximate="tanh")).square().sum(), inputs)
+    for actual, expected in zip(lean, plain, strict=True):
+        assert torch.equal(actual, expected)
+
+
+def test_networks_run_in_inference_mode() -> None:
+    network = awake(DiT(SMALL)).float()
+    x, t = tokens(), torch.rand(3)
+    with torch.inference_mode():
+        assert network(x, t).shape == (3, L, K)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"width": 15}, "width must be an even multiple of heads, got width 15 and heads 2"),
+        ({"depth": 0}, "depth must be at least 1, got 0"),
+        ({"num_states": K + 2}, f"num_states must be {K} or, with a mask, {K + 1}, got {K + 2}"),
+        ({"dropout": 1.0}, r"dropout must be in \[0, 1\), got 1.0"),
+    ],
+)
+def test_wrong_sizes_are_named(options: dict[str, float], sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        DiT(replace(SMALL, **options))  # type: ignore[arg-type]
+
+
+def test_a_sequence_beyond_the_network_s_length_is_named() -> None:
+    with pytest.raises(ValueError, match=f"at most {L} positions, got {L + 1}"):
+        DiT(SMALL)(torch.zeros(1, L + 1, dtype=torch.int64), torch.rand(1))
+
+
+def test_a_missing_absorbing_sequence_is_named() -> None:
+    with pytest.raises(ValueError, match="conditioned on the absorbing sequence U"):
+        DiT(replace(SMALL, absorbing=True))(tokens(), torch.rand(3))
+
+
+def test_boxes_that_do_not_tile_are_named() -> None:
+    with pytest.raises(ValueError, match="boxes of 2 x 3 do not tile a grid of side 9"):
+        grid_relations(9, 2, 3)

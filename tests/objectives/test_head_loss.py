@@ -1,0 +1,210 @@
+"""Head and loss in chunks: the same numbers and gradients as the dense way, without the dense tensor."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import tokenloom as tl
+from tokenloom.model import DiffusionModel
+from tokenloom.nn import CausalTransformer, DiT, HollowTransformer, Transformer, TransformerConfig
+from tokenloom.objectives import (
+    CrossEntropy,
+    FiniteStep,
+    Hybrid,
+    JumpNELBO,
+    NextToken,
+    Objective,
+    RatioMatching,
+    ScoreEntropy,
+    UniformNELBO,
+    head_loss,
+)
+from tokenloom.posteriors import Posterior
+
+K, L, B = 11, 6, 5
+Case = tuple[tl.Process, Objective, type[Posterior], type[Transformer]]
+CASES: list[Case] = [
+    (tl.Uniform(K), CrossEntropy(), tl.LeaveOneOut, DiT),
+    (tl.Uniform(K), CrossEntropy(), tl.Denoiser, DiT),
+    (tl.Uniform(K), UniformNELBO(), tl.LeaveOneOut, DiT),
+    (tl.Uniform(K), UniformNELBO(), tl.Denoiser, DiT),
+    (tl.Uniform(K), FiniteStep(8), tl.LeaveOneOut, DiT),
+    (tl.Uniform(K), Hybrid(), tl.Denoiser, DiT),
+    (tl.Uniform(K), ScoreEntropy(), tl.Score, DiT),
+    (tl.MaxCoupling(K), JumpNELBO(), tl.LeaveOneOut, DiT),
+    (tl.Masked(K), JumpNELBO(), tl.Denoiser, DiT),
+    (tl.Masked(K), CrossEntropy(), tl.Denoiser, DiT),
+    (tl.Masked(K, mask_id=3), JumpNELBO(), tl.Denoiser, DiT),
+    (tl.Masked(K), FiniteStep(8), tl.Denoiser, DiT),
+    (tl.AbsorbingUniform(K), JumpNELBO(), tl.Denoiser, DiT),
+    (tl.AbsorbingUniform(K), FiniteStep(8), tl.Denoiser, DiT),
+    (tl.Uniform(K), RatioMatching(), tl.LeaveOneOut, HollowTransformer),
+    (tl.Uniform(K), UniformNELBO(), tl.LeaveOneOut, HollowTransformer),
+    (tl.Uniform(K), NextToken(), tl.LeaveOneOut, CausalTransformer),
+]
+
+
+def label(case: Case) -> str:
+    return f"{type(case[0]).__name__}-{type(case[1]).__name__}-{case[2].__name__}-{case[3].__name__}"
+
+
+every_case = pytest.mark.parametrize("case", CASES, ids=label)
+
+
+def make(case: Case, fixed: bool = False) -> DiffusionModel:
+    torch.manual_seed(1)
+    process, _, predicts, kind = case
+    absorbing = isinstance(process, tl.AbsorbingUniform)
+    network = kind(TransformerConfig(K, process.num_states, L, 16, 2, 2, 8, 0.0, absorbing=absorbing, fixed=fixed))
+    for parameter in network.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    return DiffusionModel(network, process, predicts=predicts)
+
+
+def batch(case: Case) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(2)
+    x_0 = torch.randint(4, K, (B, L), generator=generator)
+    return x_0, 0.05 + 0.9 * torch.rand(B, generator=generator)
+
+
+def gradients(model: DiffusionModel, mean: Tensor) -> list[Tensor]:
+    parameters = list(model.parameters())
+    return [
+        torch.zeros_like(parameter) if slope is None else slope
+        for parameter, slope in zip(parameters, torch.autograd.grad(mean, parameters, allow_unused=True), strict=True)
+    ]
+
+
+@every_case
+def test_chunks_give_the_loss_and_gradient_of_the_dense_way(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chunks of 4 rows of 30, an incomplete last one included."""
+    monkeypatch.setattr(head_loss, "CHUNK_ELEMENTS", 4 * K)
+    monkeypatch.setattr(head_loss, "SMALLEST_CHUNK", 4)
+    model, (x_0, t) = make(case), batch(case)
+    objective = case[1]
+    chunked = head_loss.training_loss(model, objective, x_0, t, torch.Generator().manual_seed(3))
+    noisy = objective.corrupt(model.process, x_0, t, torch.Generator().manual_seed(3))
+    shown = model.shown(noisy)
+    logits = model.network(shown.tokens, shown.time, shown.absorbing, shown.fixed)
+    dense = objective.per_token(case[2](logits), x_0, noisy, model.process)  # type: ignore[call-arg]
+    torch.testing.assert_close(chunked.per_token, dense.detach())
+    torch.testing.assert_close(chunked.mean, dense.mean())
+    for actual, expected in zip(gradients(model, 3 * chunked.mean), gradients(model, 3 * dense.mean()), strict=True):
+        torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-6)
+
+
+@every_case
+def test_every_gradient_is_finite_when_positions_are_given(case: Case) -> None:
+    if isinstance(case[1], NextToken):
+        return
+    model, (x_0, t) = make(case, fixed=True), batch(case)
+    fixed = torch.zeros(B, L, dtype=torch.bool)
+    fixed[:, ::2] = True
+    loss = head_loss.training_loss(model, case[1], x_0, t, torch.Generator().manual_seed(4), fixed)
+    assert all(slope.isfinite().all() for slope in gradients(model, loss.mean))
+    free = loss.per_token[~fixed]
+    torch.testing.assert_close(loss.mean.detach(), free.mean())
+    if not isinstance(case[1], RatioMatching):
+        assert loss.per_token[fixed].abs().max() == 0
+
+
+class LargestTensor(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Records the most elements any operation returned."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.elements = 0
+
+    def __torch_dispatch__(
+        self,
+        func: Callable[..., object],
+        types: object,
+        args: tuple[object, ...] = (),
+        kwargs: dict[str, object] | None = None,
+    ) -> object:
+        result = func(*args, **(kwargs or {}))
+        for value in result if isinstance(result, tuple | list) else (result,):
+            if isinstance(value, Tensor):
+                self.elements = max(self.elements, value.numel())
+        return result
+
+
+def test_no_tensor_of_batch_times_length_times_vocabulary_is_ever_made() -> None:
+    size, length, batch_size = 2000, 64, 40
+    model = DiffusionModel(DiT(TransformerConfig(size, size, length, 16, 1, 2, 8)), tl.Uniform(size))
+    x_0 = torch.randint(0, size, (batch_size, length))
+    with LargestTensor() as seen:
+        torch.autograd.backward(head_loss.training_loss(model, UniformNELBO(), x_0, torch.rand(batch_size)).mean)
+    assert seen.elements <= head_loss.CHUNK_ELEMENTS < batch_size * length * size
+
+
+def test_losses_are_accurate_under_autocast() -> None:
+    """bfloat16 features and logits; the loss itself is computed in float32 or better."""
+    case = CASES[2]
+    model, (x_0, t) = make(case), batch(case)
+    exact = head_loss.training_loss(model, UniformNELBO(), x_0, t, torch.Generator().manual_seed(5))
+    with torch.autocast("cpu", torch.bfloat16):
+        mixed = head_loss.training_loss(model, UniformNELBO(), x_0, t, torch.Generator().manual_seed(5))
+    assert mixed.per_token.dtype == torch.float64
+    torch.testing.assert_close(mixed.mean, exact.mean, rtol=0.05, atol=0.05)
+    assert all(slope.isfinite().all() and slope.dtype == torch.float32 for slope in gradients(model, mixed.mean))
+
+
+def test_a_plain_callable_is_a_network() -> None:
+    table = torch.randn(K, K, requires_grad=True)
+    model = DiffusionModel(lambda tokens, time: table[tokens] + time[:, None, None], tl.Uniform(K))
+    x_0 = torch.randint(0, K, (B, L))
+    loss = head_loss.training_loss(model, CrossEntropy(), x_0, torch.rand(B))
+    assert torch.autograd.grad(loss.mean, table)[0].abs().sum() > 0
+
+
+def test_without_gradients_nothing_is_kept() -> None:
+    case = CASES[0]
+    model, (x_0, t) = make(case), batch(case)
+    with torch.inference_mode():
+        loss = head_loss.training_loss(model, CrossEntropy(), x_0, t)
+    assert loss.per_token.shape == (B, L)
+    assert not loss.mean.requires_grad
+
+
+@pytest.mark.parametrize(
+    ("process", "objective", "predicts", "sentence"),
+    [
+        (tl.Uniform(K), RatioMatching(), tl.LeaveOneOut, "RatioMatching needs a hollow network"),
+        (tl.Masked(K), UniformNELBO(), tl.Denoiser, "UniformNELBO is not a bound for Masked; use JumpNELBO"),
+        (tl.MaxCoupling(K), UniformNELBO(), tl.Denoiser, "UniformNELBO is not a bound for MaxCoupling"),
+        (tl.Uniform(K), JumpNELBO(), tl.Denoiser, "JumpNELBO is not a bound for Uniform; use UniformNELBO"),
+        (tl.MaskedUniform(K), JumpNELBO(), tl.Denoiser, "train MaskedUniform's network on Masked"),
+        (tl.MaxCoupling(K), FiniteStep(), tl.Denoiser, "FiniteStep is not a bound for MaxCoupling"),
+        (tl.Masked(K), RatioMatching(), tl.LeaveOneOut, "RatioMatching is not a bound for Masked"),
+        (tl.AbsorbingUniform(K), ScoreEntropy(), tl.Score, "ScoreEntropy is not a bound for AbsorbingUniform"),
+        (
+            tl.Uniform(K),
+            ScoreEntropy(),
+            tl.Denoiser,
+            "trains a network that predicts Score, got one that predicts Denoiser",
+        ),
+        (tl.Uniform(K), CrossEntropy(), tl.Score, "predicts Denoiser or LeaveOneOut, got one that predicts Score"),
+    ],
+)
+def test_pairs_that_make_no_sense_are_refused(
+    process: tl.Process, objective: Objective, predicts: type[Posterior], sentence: str
+) -> None:
+    model = DiffusionModel(lambda tokens, time: torch.zeros(*tokens.shape, K), process, predicts=predicts)
+    with pytest.raises(ValueError, match=sentence):
+        head_loss.training_loss(model, objective, torch.zeros(2, 3, dtype=torch.int64), torch.rand(2))
+
+
+@pytest.mark.parametrize(
+    ("make_objective", "sentence"),
+    [
+        (lambda: FiniteStep(0), "steps must be at least 1, got 0"),
+        (lambda: Hybrid(weight=-1.0), "weight must not be negative, got -1.0"),
+    ],
+)
+def test_wrong_options_are_named(make_objective: Callable[[], Objective], sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        make_objective()

@@ -1,0 +1,80 @@
+"""A network with a meaning: what it is shown, and how its logits are read."""
+
+import pytest
+import torch
+
+import tokenloom as tl
+from tokenloom.model import DiffusionModel
+from tokenloom.nn import DiT, TransformerConfig
+
+K, L = 6, 4
+SMALL = TransformerConfig(K, K, L, width=16, depth=1, heads=2, condition=8)
+
+
+def zeros(tokens: torch.Tensor, time: torch.Tensor) -> torch.Tensor:
+    return torch.zeros(*tokens.shape, K)
+
+
+@pytest.mark.parametrize("process", [tl.Masked(K), tl.AbsorbingUniform(K), tl.MaskedUniform(K)])
+def test_a_denoiser_carries_over_what_is_revealed(process: tl.Process, generator: torch.Generator) -> None:
+    """`eq:carry-over-uniform`: all mass on revealed tokens, the network's law elsewhere."""
+    model = DiffusionModel(zeros, process, predicts=tl.Denoiser)
+    noisy = process.corrupt(torch.randint(0, K, (32, L), generator=generator), torch.full((32,), 0.5), generator)
+    predicted = model.predict(noisy)
+    assert isinstance(predicted, tl.Denoiser)
+    revealed = process.evidence(noisy).isposinf()
+    assert 0 < revealed.double().mean() < 1
+    law = predicted.log_probs.exp()
+    torch.testing.assert_close(law[revealed], torch.nn.functional.one_hot(noisy.tokens[revealed], K).float())
+    torch.testing.assert_close(law[~revealed], torch.full_like(law[~revealed], 1 / K))
+
+
+def test_a_masked_network_is_shown_the_masked_view(generator: torch.Generator) -> None:
+    seen: list[torch.Tensor] = []
+
+    def network(tokens: torch.Tensor, time: torch.Tensor) -> torch.Tensor:
+        seen.append(tokens)
+        return zeros(tokens, time)
+
+    process = tl.MaskedUniform(K)
+    noisy = process.corrupt(torch.randint(0, K, (8, L), generator=generator), torch.full((8,), 0.5), generator)
+    DiffusionModel(network, process, predicts=tl.Denoiser).predict(noisy)
+    assert torch.equal(seen[0], process.masked_view(noisy))
+    assert (seen[0] == K).any()
+
+
+def test_a_mask_inside_the_vocabulary_gets_no_mass() -> None:
+    process = tl.Masked(K, mask_id=2)
+    state = process.prior(2, L)
+    predicted = DiffusionModel(zeros, process, predicts=tl.Denoiser).predict(state)
+    assert isinstance(predicted, tl.Denoiser)
+    assert (predicted.logits[..., 2] == -torch.inf).all()
+
+
+def test_the_absorbing_sequence_reaches_the_network(generator: torch.Generator) -> None:
+    process = tl.AbsorbingUniform(K)
+    network = DiT(TransformerConfig(K, K, L, width=16, depth=1, heads=2, condition=8, absorbing=True))
+    model = DiffusionModel(network, process, predicts=tl.Denoiser)
+    assert model.predict(process.prior(2, L, generator)).__class__ is tl.Denoiser
+
+
+@pytest.mark.parametrize(
+    ("process", "predicts", "sentence"),
+    [
+        (tl.Masked(K), tl.Denoiser, "Masked shows ids 0..6, but the network embeds 6 ids; build it with num_states=7"),
+        (tl.MaskedUniform(K), tl.Denoiser, "MaskedUniform shows ids 0..6, but the network embeds 6 ids"),
+        (tl.Uniform(K - 1), tl.Denoiser, "takes 5 logits a position, but the network has 6"),
+        (tl.AbsorbingUniform(K), tl.Denoiser, "absorbing=False does not fit AbsorbingUniform"),
+        (tl.Uniform(K), int, "predicts must be Denoiser, LeaveOneOut or Score"),
+    ],
+)
+def test_a_network_that_does_not_fit_is_refused(
+    process: tl.Process, predicts: type, sentence: str, as_a_user: None
+) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        DiffusionModel(DiT(SMALL), process, predicts=predicts)
+
+
+def test_the_schedule_given_to_the_model_is_the_process_s() -> None:
+    model = DiffusionModel(zeros, tl.Uniform(K), tl.CosineSchedule())
+    assert model.schedule == model.process.schedule == tl.CosineSchedule()
