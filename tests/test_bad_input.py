@@ -40,8 +40,15 @@ CASES: list[tuple[str, Callable[[], object], str]] = [
     ("a mask id beyond K", lambda: tl.Masked(K, mask_id=6), r"mask_id must be in 0\.\.4 \(inside the vocabulary\) or 5"),
     ("a negative mask id", lambda: tl.MaskedUniform(K, mask_id=-1), r"mask_id must be in 0\.\.4"),
     ("a vocabulary of one", lambda: tl.Uniform(1), "at least 2 tokens, got 1"),
+    ("a number for a time", lambda: UNIFORM.corrupt(TOKENS, 0.5), r"t must be a float tensor of shape \[1\], one value per sequence, got 0.5"),  # type: ignore[arg-type]
+    ("a schedule in the wrong place", lambda: tl.Uniform(K, schedule=0.1), "schedule must be a Schedule such as LinearSchedule"),  # type: ignore[arg-type]
+    ("a fractional vocabulary", lambda: tl.Uniform(5.0), "at least 2 tokens, got 5.0"),  # type: ignore[arg-type]
+    ("a state with a level above 1", lambda: UNIFORM.bridge(tl.Noisy(TOKENS, HALF, HALF * 4), HALF / 2, TOKENS), r"alpha_t must be in \[0, 1\], got 2"),
+    ("an auxiliary sequence of another shape", lambda: tl.AbsorbingUniform(K).bridge(tl.Noisy(TOKENS, HALF, HALF, TOKENS[:, :1]), HALF / 2, TOKENS), r"aux must have the tokens' shape \[1, 3\], got \[1, 1\]"),
+    ("an auxiliary token outside", lambda: tl.AbsorbingUniform(K).bridge(tl.Noisy(TOKENS, HALF, HALF, TOKENS + 9), HALF / 2, TOKENS), r"aux must hold token ids in 0\.\.4, got 13"),
+    ("clean tokens of another shape", lambda: UNIFORM.bridge(NOISY, HALF / 2, TOKENS[:, :1]), r"x_0 must have the tokens' shape \[1, 3\], got \[1, 1\]"),
     ("s = t", lambda: UNIFORM.bridge(NOISY, HALF, tl.Denoiser(LOGITS)), "needs s < t, got s = 0.5 and t = 0.5"),
-    ("a forward step back", lambda: UNIFORM.forward(NOISY, HALF / 2), "needs s < t, got s = 0.5 and t = 0.25"),
+    ("a forward step back", lambda: UNIFORM.forward(NOISY, HALF / 2), "a forward step needs s < t, got s = 0.5 and t = 0.25"),
     ("logits of another length", lambda: UNIFORM.bridge(NOISY, HALF / 2, tl.Denoiser(LOGITS[:, :2])), r"logits must have shape \[1, 3, 5\] \(batch, length, vocabulary\), got \[1, 2, 5\]"),
     ("logits over another vocabulary", lambda: MASKED.bridge(NOISY, HALF / 2, tl.Denoiser(torch.zeros(1, 3, K + 1))), r"logits must have shape \[1, 3, 5\]"),
     ("integer logits", lambda: UNIFORM.bridge(NOISY, HALF / 2, tl.Denoiser(LOGITS.long())), "logits must be a float tensor"),

@@ -5,13 +5,13 @@ import torch
 
 import tokenloom as tl
 from tokenloom.model import DiffusionModel
-from tokenloom.nn import DiT, TransformerConfig
+from tokenloom.nn import DiT, HollowTransformer, TransformerConfig
 
 K, L = 6, 4
 SMALL = TransformerConfig(K, K, L, width=16, depth=1, heads=2, condition=8)
 
 
-def zeros(tokens: torch.Tensor, time: torch.Tensor) -> torch.Tensor:
+def zeros(tokens: torch.Tensor, time: torch.Tensor, absorbing: torch.Tensor | None = None) -> torch.Tensor:
     return torch.zeros(*tokens.shape, K)
 
 
@@ -73,6 +73,19 @@ def test_a_network_that_does_not_fit_is_refused(
 ) -> None:
     with pytest.raises(ValueError, match=sentence):
         DiffusionModel(DiT(SMALL), process, predicts=predicts)
+
+
+@pytest.mark.parametrize("predicts", [tl.Denoiser, tl.Score])
+def test_a_hollow_network_predicts_leave_one_out(predicts: type) -> None:
+    with pytest.raises(ValueError, match="a hollow network does not see a position's own token"):
+        DiffusionModel(HollowTransformer(SMALL), tl.Uniform(K), predicts=predicts)
+
+
+def test_tokens_outside_the_vocabulary_are_named() -> None:
+    model = DiffusionModel(DiT(SMALL), tl.Uniform(K))
+    t = torch.tensor([0.5])
+    with pytest.raises(ValueError, match=r"x_t must hold token ids in 0\.\.5, got 6"):
+        model.predict(tl.Noisy(torch.full((1, L), 6), t, t))
 
 
 def test_the_schedule_given_to_the_model_is_the_process_s() -> None:

@@ -85,7 +85,18 @@ def test_truncation_applies_temperature_then_top_k_then_top_p() -> None:
     kept = tl.truncate(logits, tl.Truncation(temperature=2.0, top_k=3, top_p=0.7))
     tempered = torch.softmax(torch.tensor([1.0, 0.5, 0.0]), -1)
     assert tempered[0] < 0.7 <= tempered[:2].sum()
-    torch.testing.assert_close(kept, torch.tensor([[[1.0, 0.5, -torch.inf, -torch.inf, -torch.inf]]]))
+    expected = torch.tensor([[[1.0, 0.5, -torch.inf, -torch.inf, -torch.inf]]])
+    torch.testing.assert_close(torch.softmax(kept, -1), torch.softmax(expected, -1))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "temperature"), [(torch.float16, 1e-4), (torch.float32, 1e-38), (torch.float32, 1e38)]
+)
+def test_extreme_temperatures_do_not_overflow(dtype: torch.dtype, temperature: float) -> None:
+    logits = torch.tensor([[30.0, 29.0, 1.0]], dtype=dtype)
+    kept = tl.truncate(logits, tl.Truncation(temperature=temperature, top_p=0.9))
+    expected = [1.0, 0.0, 0.0] if temperature < 1 else [1 / 3, 1 / 3, 1 / 3]
+    torch.testing.assert_close(torch.softmax(kept, -1), torch.tensor([expected]), rtol=0, atol=1e-6)
 
 
 def test_no_truncation_changes_nothing() -> None:

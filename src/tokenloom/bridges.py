@@ -35,8 +35,8 @@ def canonical(alpha_s: Alpha, alpha_t: Alpha, pi: PerPosition, p: PerPosition) -
     kept, lost = survival(alpha_s, alpha_t)
     total = alpha_t * p + (1 - alpha_t) * pi
     stay = alpha_t * p + kept * (1 - alpha_s) * pi
-    weights = branches(stay, (alpha_s - alpha_t) * pi, lost * (1 - alpha_s) * pi) / total.unsqueeze(-1)
-    return stay_where(total == 0, weights)
+    possible = torch.where(total > 0, total, 1).unsqueeze(-1)
+    return stay_where(total == 0, branches(stay, (alpha_s - alpha_t) * pi, lost * (1 - alpha_s) * pi) / possible)
 
 
 def barycentric(alpha_s: Alpha, alpha_t: Alpha, pi: PerPosition, p: PerPosition, others: PerPosition) -> Weights:
@@ -60,7 +60,8 @@ def max_coupling(alpha_s: Alpha, alpha_t: Alpha) -> Weights:
 
 def stay_where(where: Tensor, weights: Tensor) -> Tensor:
     """Weights that leave the flagged positions as they are."""
-    return torch.where(where.unsqueeze(-1), weights.new_tensor([1.0, 0.0, 0.0]), weights)
+    zero = torch.zeros_like(weights[..., 0])
+    return torch.where(where.unsqueeze(-1), branches(zero + 1, zero, zero), weights)
 
 
 def _gamma_2(alpha_s: Tensor, alpha_t: Tensor) -> Tensor:

@@ -41,6 +41,10 @@ def check_alpha(name: str, alpha: Tensor, tokens: Tensor) -> None:
 
 def check_per_row(name: str, values: Tensor, tokens: Tensor) -> None:
     """One float a sequence."""
+    if not isinstance(values, Tensor):
+        raise ValueError(
+            f"{name} must be a float tensor of shape [{len(tokens)}], one value per sequence, got {values!r}"
+        )
     if not values.is_floating_point():
         raise ValueError(f"{name} must be a float tensor, got {values.dtype}")
     if values.shape != tokens.shape[:1]:
@@ -54,12 +58,12 @@ def _check_unit_interval(name: str, values: Tensor) -> None:
         raise ValueError(f"{name} must be in [0, 1], got {outside[0].item():g}")
 
 
-def check_order(s: Tensor, t: Tensor) -> None:
-    """A reverse step goes from t down to an earlier s."""
+def check_order(s: Tensor, t: Tensor, direction: str = "reverse") -> None:
+    """A reverse step goes from t down to an earlier s, a forward step from s up to a later t."""
     late = (s >= t).nonzero()
     if late.numel():
         row = int(late[0, 0])
-        raise ValueError(f"a reverse step needs s < t, got s = {s[row].item():g} and t = {t[row].item():g}")
+        raise ValueError(f"a {direction} step needs s < t, got s = {s[row].item():g} and t = {t[row].item():g}")
 
 
 def check_logits(name: str, logits: Tensor, tokens: Tensor, vocab_size: int) -> None:
@@ -91,10 +95,15 @@ def check_device(name: str, tensor: Tensor, reference: Tensor) -> None:
         raise ValueError(f"{name} is on {tensor.device} but the tokens are on {reference.device}; move one of them")
 
 
+def check_same_shape(name: str, tensor: Tensor, tokens: Tensor) -> None:
+    """One value a position, where the tokens are."""
+    if tensor.shape != tokens.shape:
+        raise ValueError(f"{name} must have the tokens' shape {_shape(tokens)}, got {_shape(tensor)}")
+    check_device(name, tensor, tokens)
+
+
 def check_mask(name: str, mask: Tensor, tokens: Tensor) -> None:
     """A flag a position."""
     if mask.dtype != torch.bool:
         raise ValueError(f"{name} must be a bool mask, got {mask.dtype}")
-    if mask.shape != tokens.shape:
-        raise ValueError(f"{name} must have the tokens' shape {_shape(tokens)}, got {_shape(mask)}")
-    check_device(name, mask, tokens)
+    check_same_shape(name, mask, tokens)

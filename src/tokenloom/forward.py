@@ -28,8 +28,10 @@ class ForwardLaw(ABC):
     schedule: Schedule = field(default_factory=LinearSchedule, kw_only=True)
 
     def __post_init__(self) -> None:
-        if self.vocab_size < 2:
-            raise ValueError(f"a process needs a vocabulary of at least 2 tokens, got {self.vocab_size}")
+        if not isinstance(self.vocab_size, int) or self.vocab_size < 2:
+            raise ValueError(f"a process needs a vocabulary of at least 2 tokens, got {self.vocab_size!r}")
+        if not isinstance(self.schedule, Schedule):
+            raise ValueError(f"schedule must be a Schedule such as LinearSchedule(), got {self.schedule!r}")
 
     @property
     def num_states(self) -> int:
@@ -46,6 +48,10 @@ class ForwardLaw(ABC):
         other = (1 - alpha) * self.noise(noisy).probability_of(noisy.tokens)
         return reveal(torch.where(other > 0, torch.log1p(alpha / other), torch.inf), noisy)
 
+    def own_alpha(self, noisy: Noisy) -> PerPosition:
+        """The level of each position's own token, given the auxiliary variable; 1 where it is fixed."""
+        return reveal_level(noisy.alpha_t[:, None].expand_as(noisy.tokens), noisy)
+
     def restrict(self, logits: Logits) -> Logits:
         """Logits without what a prediction may not contain (the mask, where it lies inside the vocabulary)."""
         return logits
@@ -58,6 +64,11 @@ class ForwardLaw(ABC):
 def reveal(evidence: PerPosition, noisy: Noisy) -> PerPosition:
     """Given positions are known."""
     return evidence if noisy.fixed is None else evidence.masked_fill(noisy.fixed, torch.inf)
+
+
+def reveal_level(alpha: PerPosition, noisy: Noisy) -> PerPosition:
+    """Given positions have lost nothing."""
+    return alpha if noisy.fixed is None else alpha.masked_fill(noisy.fixed, 1)
 
 
 def evidence_of(known: Flags, noisy: Noisy) -> PerPosition:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from tokenloom.nn import Transformer
 from tokenloom.posteriors import Denoiser, LeaveOneOut, Posterior, Score, add_evidence
-from tokenloom.processes import AbsorbingUniform, MaskedUniform
+from tokenloom.processes import AbsorbingUniform, MaskedUniform, Uniform
 from tokenloom.processes.base import Process
 from tokenloom.schedules import Schedule
 from tokenloom.state import Noisy
@@ -27,7 +27,10 @@ class NetworkInput:
 
 
 class DiffusionModel(nn.Module):
-    """`network` is one of `tokenloom.nn`, or any callable (tokens, time) -> logits."""
+    """`network` is one of `tokenloom.nn`, compiled or not, or any callable (tokens, time) -> logits.
+
+    Under `AbsorbingUniform` a callable is given the absorbing sequence too: (tokens, time, absorbing).
+    """
 
     def __init__(
         self,
@@ -42,8 +45,9 @@ class DiffusionModel(nn.Module):
         self.network = network
         self.process = process if schedule is None else process.with_schedule(schedule)
         self.predicts = predicts
-        if isinstance(network, Transformer):
-            _check_network(network, self.process, predicts)
+        inner = architecture(network)
+        if inner is not None:
+            _check_network(inner, self.process, predicts)
 
     @property
     def schedule(self) -> Schedule:
@@ -55,18 +59,28 @@ class DiffusionModel(nn.Module):
         """Whether the output at a position provably ignores the input at it."""
         return bool(getattr(self.network, "hollow", False))
 
+    @property
+    def causal(self) -> bool:
+        """Whether the output at a position sees only the input before it."""
+        return bool(getattr(self.network, "causal", False))
+
     def predict(self, noisy: Noisy) -> Posterior:
         """The network's posterior at x_t; a denoiser puts all mass on tokens that are already revealed."""
         shown = self.shown(noisy)
-        if isinstance(self.network, Transformer):
+        if architecture(self.network) is not None:
             logits = self.network(shown.tokens, shown.time, shown.absorbing, shown.fixed)
+        elif shown.absorbing is not None:
+            logits = self.network(shown.tokens, shown.time, shown.absorbing)
         else:
             logits = self.network(shown.tokens, shown.time)
-        return self.interpret(logits, noisy)
+        prediction = self.interpret(logits, noisy)
+        prediction.check(noisy, self.process)
+        return prediction
 
     def shown(self, noisy: Noisy) -> NetworkInput:
         """The state as the network reads it: behind the mask for `MaskedUniform`, with U for `AbsorbingUniform`."""
         process = self.process
+        process.check_state(noisy)
         tokens = process.masked_view(noisy) if isinstance(process, MaskedUniform) else noisy.tokens
         absorbing = noisy.aux if isinstance(process, AbsorbingUniform) else None
         return NetworkInput(tokens, noisy.t, absorbing, noisy.fixed)
@@ -80,6 +94,12 @@ class DiffusionModel(nn.Module):
         evidence = self.process.evidence(noisy)
         known = torch.where(evidence.isposinf(), evidence, 0)
         return Denoiser(add_evidence(self.process.restrict(logits), noisy.tokens, known))
+
+
+def architecture(network: object) -> Transformer | None:
+    """The network of `tokenloom.nn` inside a compiled or wrapped one, or None for any other callable."""
+    inner = getattr(network, "_orig_mod", getattr(network, "module", network))
+    return inner if isinstance(inner, Transformer) else None
 
 
 def as_posterior(logits: Tensor, predicts: type[Posterior]) -> Posterior:
@@ -100,6 +120,11 @@ def _check_network(network: Transformer, process: Process, predicts: type[Poster
         raise ValueError(
             f"predicting {predicts.__name__} under {type(process).__name__} takes {outputs} logits a position, "
             f"but the network has {config.vocab_size}"
+        )
+    if network.hollow and isinstance(process, Uniform) and predicts is not LeaveOneOut:
+        raise ValueError(
+            f"a hollow network does not see a position's own token, so under {type(process).__name__} it predicts "
+            f"LeaveOneOut, not {predicts.__name__}; convert its prediction instead"
         )
     if config.absorbing != isinstance(process, AbsorbingUniform):
         raise ValueError(

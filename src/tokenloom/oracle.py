@@ -27,6 +27,9 @@ from tokenloom.types import Logits, PerRow, Tokens
 class ExactModel(ABC):
     """A model without a network: the interface of both oracles."""
 
+    hollow = False
+    causal = False
+
     def __init__(
         self,
         length: int,
@@ -46,7 +49,7 @@ class ExactModel(ABC):
 
     def predict(self, noisy: Noisy) -> Posterior:
         """The exact posterior at x_t, in the representation this model predicts."""
-        check_tokens("x_t", noisy.tokens, self.process.num_states)
+        self.process.check_state(noisy)
         self._check_length(noisy.tokens)
         blank = self._table.new_zeros((*noisy.tokens.shape, self.process.vocab_size))
         check_device("x_t", noisy.tokens, blank)

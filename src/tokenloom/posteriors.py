@@ -110,12 +110,12 @@ class Score(Posterior):
         nu_y = pi_y (expm1(h_y) + alpha - (1 - alpha) S) / (alpha (1 + S)).
         A learnt score that belongs to no distribution gives negative entries; they become 0.
         """
-        if bool((noisy.alpha_t == 0).any()):
+        noisy = replace(noisy, alpha_t=noisy.alpha_t.double())
+        alpha, log_pi = process.own_alpha(noisy).unsqueeze(-1), process.noise(noisy).log_probs()
+        if bool((alpha == 0).any()):
             raise ValueError(
                 "at alpha_t = 0 every state has the same score, which says nothing of x_0; use alpha_t > 0"
             )
-        noisy = replace(noisy, alpha_t=noisy.alpha_t.double())
-        alpha, log_pi = noisy.alpha_t[:, None, None], process.noise(noisy).log_probs()
         log_ratios = self.log_ratios.double().scatter(-1, noisy.tokens.unsqueeze(-1), 0.0)
         supported = log_pi.isfinite().expand_as(log_ratios)
         ratio = torch.where(supported, log_ratios - log_pi, torch.inf)
@@ -181,7 +181,7 @@ def _conditional_parts(leave_one_out: LeaveOneOut, noisy: Noisy, process: Forwar
     takes all.
     """
     log_nu = process.over_states(LeaveOneOut(process.restrict(leave_one_out.logits)).log_probs)
-    alpha = noisy.alpha_t.to(log_nu.dtype)[:, None, None]
+    alpha = process.own_alpha(noisy).to(log_nu.dtype).unsqueeze(-1)
     signal = alpha.log() + log_nu
     base = torch.log1p(-alpha) + process.noise(noisy).log_probs().to(log_nu.dtype)
     noisy_state = base.isfinite()

@@ -9,7 +9,8 @@ reverse, from a denoiser mu (the linear extension, here for any pi)
                  x -> y   lambda mu_y + beta (1 - mu_x alpha / (alpha + (1 - alpha) pi_x)) pi_y
 max coupling     x -> y   lambda mu_y                                (`prop:uniform-max-coupling-rate`)
 
-beta is infinite at alpha = 0: a chain that ends with no signal left mixes infinitely fast there.
+beta is infinite at alpha = 0, where a chain that ends with no signal left mixes infinitely fast, and lambda at
+alpha = 1, where every remaining jump must happen: rates are for the open interval.
 """
 
 import torch

@@ -61,7 +61,8 @@ def truncate(logits: Float[Tensor, "*shape vocab"], truncation: Truncation) -> F
     check_finite_maximum("logits", logits)
     rows = logits.reshape(-1, logits.shape[-1])
     if truncation.temperature != 1:
-        rows = rows / truncation.temperature
+        wide = rows.to(torch.promote_types(rows.dtype, torch.float32))
+        rows = (wide - wide.amax(-1, keepdim=True)) / truncation.temperature
     if truncation.top_k is not None and truncation.top_k < rows.shape[-1]:
         rows = rows.masked_fill(~top_k_set(rows, truncation.top_k), -torch.inf)
     if truncation.top_p < 1:

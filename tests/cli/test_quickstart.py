@@ -4,6 +4,7 @@ import sys
 import pytest
 import torch
 
+from tokenloom import cli
 from tokenloom.cli import main
 from tokenloom.cli.quickstart import example_distribution, frequencies, reverse_chain
 from tokenloom.oracle import Oracle
@@ -32,6 +33,21 @@ def test_a_wrong_option_ends_in_one_sentence(option: str, value: str, capsys: py
         main(["quickstart", option, value])
     assert exit_info.value.code == 2
     assert f"{option[2:]} must be at least 1, got {value}" in capsys.readouterr().err
+
+
+def test_an_error_keeps_its_brackets(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def fail(args: object) -> None:
+        raise ValueError("x_0 must have shape [batch, length], got [3]")
+
+    monkeypatch.setattr(cli, "app", fail)
+    with pytest.raises(SystemExit):
+        main([])
+    assert "shape [batch, length], got [3]" in capsys.readouterr().err
+
+
+def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["--version"])
+    assert capsys.readouterr().out.startswith("tokenloom ")
 
 
 def test_help_names_every_option(capsys: pytest.CaptureFixture[str]) -> None:

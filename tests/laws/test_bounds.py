@@ -221,7 +221,7 @@ def test_ratio_matching_finds_the_leave_one_out_posterior_only_if_the_network_is
         rows = other if hollow else state_index(noisy, UNIFORM).unsqueeze(1).expand(-1, L)
         table = torch.zeros(K if hollow else K**L, L, K, dtype=torch.float64, requires_grad=True)
         optimiser = torch.optim.Adam([table], lr=0.1)
-        for _ in range(800):
+        for _ in range(1500):
             logits = table[rows, torch.arange(L)]
             loss = (weight * objective.per_token(tl.LeaveOneOut(logits), x_0, noisy, UNIFORM).sum(-1)).sum()
             table.grad = torch.autograd.grad(loss, table)[0]

@@ -85,6 +85,23 @@ def test_posterior_given_times_is_the_masked_denoiser_of_the_masked_view(alpha: 
     assert_close(probabilities(masked), probabilities(predicted))
 
 
+@pytest.mark.parametrize("alpha", brute.ALPHAS)
+def test_score_given_times_is_flat_where_lost_and_a_ratio_of_posteriors_where_kept(alpha: float) -> None:
+    """p(x_t^l = y | x_t^{-l}, tau) is 1/K where tau <= t, and the leave-one-out posterior itself where tau > t."""
+    process = tl.MaskedUniform(K, schedule=EXACT)
+    tokens = SEQUENCES.repeat_interleave(len(LOST), 0)
+    level = torch.full((len(tokens),), alpha, dtype=torch.float64)
+    noisy = tl.Noisy(tokens, 1 - level, level, times(LOST, alpha).repeat(NUMBER, 1))
+    p0 = brute.random_p0(K, L)
+    nu = tl.Oracle(p0, process).predict(noisy)
+    score = tl.Oracle(p0, process, predicts=tl.Score).predict(noisy)
+    assert isinstance(score, tl.Score)
+    law = probabilities(nu)
+    own = law.gather(-1, tokens.unsqueeze(-1))
+    lost = process.lost(noisy).unsqueeze(-1)
+    assert_close(score.log_ratios.exp(), torch.where(lost, 1.0, law / own))
+
+
 @pytest.mark.parametrize(("alpha_s", "alpha_t"), STEPS)
 def test_lifted_step_keeps_times_distributed_as_their_posterior(alpha_s: float, alpha_t: float) -> None:
     """int p(tau_t | x_t) p(x_s, tau_s | x_t, tau_t) = p(x_s | x_t) p(tau_s | x_s)."""

@@ -195,6 +195,16 @@ def test_a_missing_absorbing_sequence_is_named() -> None:
         DiT(replace(SMALL, absorbing=True))(tokens(), torch.rand(3))
 
 
+def test_relations_of_another_length_are_named_and_shorter_sequences_run() -> None:
+    config = TransformerConfig(4, 4, 16, width=16, depth=1, heads=2, condition=8, rotary=False)
+    with pytest.raises(
+        ValueError, match=r"relations must have shape \[kinds, 16, 16\] for this length, got \[4, 81, 81\]"
+    ):
+        DiT(config, grid_relations(9, 3, 3))
+    network = DiT(config, grid_relations(4, 2, 2))
+    assert network(torch.zeros(2, 7, dtype=torch.int64), torch.rand(2)).shape == (2, 7, 4)
+
+
 def test_boxes_that_do_not_tile_are_named() -> None:
     with pytest.raises(ValueError, match="boxes of 2 x 3 do not tile a grid of side 9"):
         grid_relations(9, 2, 3)

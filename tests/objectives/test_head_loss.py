@@ -17,6 +17,7 @@ from tokenloom.objectives import (
     JumpNELBO,
     NextToken,
     Objective,
+    PriorTerm,
     RatioMatching,
     ScoreEntropy,
     UniformNELBO,
@@ -39,6 +40,9 @@ CASES: list[Case] = [
     (tl.Masked(K), CrossEntropy(), tl.Denoiser, DiT),
     (tl.Masked(K, mask_id=3), JumpNELBO(), tl.Denoiser, DiT),
     (tl.Masked(K), FiniteStep(8), tl.Denoiser, DiT),
+    (tl.Masked(K, mask_id=3), FiniteStep(8), tl.Denoiser, DiT),
+    (tl.Masked(K), PriorTerm(), tl.Denoiser, DiT),
+    (tl.AbsorbingUniform(K), PriorTerm(), tl.Denoiser, DiT),
     (tl.AbsorbingUniform(K), JumpNELBO(), tl.Denoiser, DiT),
     (tl.AbsorbingUniform(K), FiniteStep(8), tl.Denoiser, DiT),
     (tl.Uniform(K), RatioMatching(), tl.LeaveOneOut, HollowTransformer),
@@ -97,18 +101,61 @@ def test_chunks_give_the_loss_and_gradient_of_the_dense_way(case: Case, monkeypa
 
 
 @every_case
-def test_every_gradient_is_finite_when_positions_are_given(case: Case) -> None:
-    if isinstance(case[1], NextToken):
-        return
+def test_given_positions_cost_nothing(case: Case) -> None:
     model, (x_0, t) = make(case, fixed=True), batch(case)
     fixed = torch.zeros(B, L, dtype=torch.bool)
     fixed[:, ::2] = True
     loss = head_loss.training_loss(model, case[1], x_0, t, torch.Generator().manual_seed(4), fixed)
     assert all(slope.isfinite().all() for slope in gradients(model, loss.mean))
-    free = loss.per_token[~fixed]
-    torch.testing.assert_close(loss.mean.detach(), free.mean())
-    if not isinstance(case[1], RatioMatching):
-        assert loss.per_token[fixed].abs().max() == 0
+    torch.testing.assert_close(loss.mean.detach(), loss.per_token[~fixed].mean())
+    assert loss.per_token[fixed].abs().max() == 0
+
+
+@every_case
+@pytest.mark.parametrize("eps", [0.0, 1e-3])
+def test_gradients_are_finite_at_the_ends_of_time(case: Case, eps: float) -> None:
+    """t = 0 and t = 1 exactly, alpha_1 = 0 included, and the first step of a grid."""
+    process, objective, predicts, kind = case
+    model = make((process.with_schedule(tl.LinearSchedule(eps=eps)), objective, predicts, kind))
+    x_0, _ = batch(case)
+    t = torch.tensor([0.0, 1.0, 0.05, 0.5, 1e-6])
+    loss = head_loss.training_loss(model, objective, x_0, t, torch.Generator().manual_seed(7))
+    assert loss.per_token.isfinite().all()
+    assert all(slope.isfinite().all() for slope in gradients(model, loss.mean))
+
+
+@every_case
+def test_losses_hold_under_autocast(case: Case) -> None:
+    """bfloat16 features and logits; the loss itself is computed in float32 or better."""
+    model, (x_0, t) = make(case), batch(case)
+    exact = head_loss.training_loss(model, case[1], x_0, t, torch.Generator().manual_seed(5))
+    with torch.autocast("cpu", torch.bfloat16):
+        mixed = head_loss.training_loss(model, case[1], x_0, t, torch.Generator().manual_seed(5))
+    assert mixed.per_token.dtype == torch.float64
+    torch.testing.assert_close(mixed.mean, exact.mean, rtol=0.15, atol=0.15)
+    assert all(slope.isfinite().all() and slope.dtype == torch.float32 for slope in gradients(model, mixed.mean))
+
+
+def test_the_gradient_can_be_asked_for_twice() -> None:
+    case = CASES[0]
+    model, (x_0, t) = make(case), batch(case)
+    loss = head_loss.training_loss(model, CrossEntropy(), x_0, t)
+    first = torch.autograd.grad(2 * loss.mean, list(model.parameters()), retain_graph=True, allow_unused=True)
+    second = torch.autograd.grad(2 * loss.mean, list(model.parameters()), allow_unused=True)
+    for one, other in zip(first, second, strict=True):
+        assert (one is None and other is None) or (one is not None and other is not None and torch.equal(one, other))
+
+
+def test_an_absorbed_token_that_the_network_rules_out_has_its_true_price() -> None:
+    """x_0 = x_t = U at the last step: -log mu, however small mu (a gap of 40 logits costs 40 nats a step)."""
+    process = tl.AbsorbingUniform(3)
+    t = torch.tensor([0.1], dtype=torch.float64)
+    noisy = tl.Noisy(torch.tensor([[1]]), t, process.alpha(t), torch.tensor([[1]]))
+    logits = torch.tensor([[[0.0, -40.0, 0.0]]], requires_grad=True)
+    loss = FiniteStep(10).per_token(tl.Denoiser(logits), torch.tensor([[1]]), noisy, process)
+    expected = 10 * (40 + torch.tensor(2.0, dtype=torch.float64).log())
+    torch.testing.assert_close(loss.detach(), expected.view(1, 1), rtol=1e-6, atol=0)
+    assert torch.autograd.grad(loss.sum(), logits)[0].isfinite().all()
 
 
 class LargestTensor(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -141,24 +188,53 @@ def test_no_tensor_of_batch_times_length_times_vocabulary_is_ever_made() -> None
     assert seen.elements <= head_loss.CHUNK_ELEMENTS < batch_size * length * size
 
 
-def test_losses_are_accurate_under_autocast() -> None:
-    """bfloat16 features and logits; the loss itself is computed in float32 or better."""
-    case = CASES[2]
-    model, (x_0, t) = make(case), batch(case)
-    exact = head_loss.training_loss(model, UniformNELBO(), x_0, t, torch.Generator().manual_seed(5))
-    with torch.autocast("cpu", torch.bfloat16):
-        mixed = head_loss.training_loss(model, UniformNELBO(), x_0, t, torch.Generator().manual_seed(5))
-    assert mixed.per_token.dtype == torch.float64
-    torch.testing.assert_close(mixed.mean, exact.mean, rtol=0.05, atol=0.05)
-    assert all(slope.isfinite().all() and slope.dtype == torch.float32 for slope in gradients(model, mixed.mean))
-
-
 def test_a_plain_callable_is_a_network() -> None:
     table = torch.randn(K, K, requires_grad=True)
     model = DiffusionModel(lambda tokens, time: table[tokens] + time[:, None, None], tl.Uniform(K))
     x_0 = torch.randint(0, K, (B, L))
     loss = head_loss.training_loss(model, CrossEntropy(), x_0, torch.rand(B))
     assert torch.autograd.grad(loss.mean, table)[0].abs().sum() > 0
+
+
+def test_position_dependent_noise_trains_through_the_same_call() -> None:
+    pi = torch.softmax(torch.randn(L, K, generator=torch.Generator().manual_seed(8)), -1)
+    model = make((tl.Interpolating(K, pi), CrossEntropy(), tl.LeaveOneOut, DiT))
+    x_0, t = batch(CASES[0])
+    loss = head_loss.training_loss(model, CrossEntropy(), x_0, t)
+    assert loss.mean > 0
+    assert any(slope.abs().max() > 0 for slope in gradients(model, loss.mean))
+
+
+def test_an_oracle_can_be_scored() -> None:
+    oracle = tl.Oracle(torch.full((K, K), 1 / K**2), tl.Uniform(K))
+    loss = head_loss.training_loss(oracle, UniformNELBO(), torch.zeros(4, 2, dtype=torch.int64), torch.rand(4))
+    assert loss.per_token.shape == (4, 2)
+
+
+def test_an_empty_batch_is_no_error() -> None:
+    model = make(CASES[0])
+    loss = head_loss.training_loss(model, CrossEntropy(), torch.zeros(0, L, dtype=torch.int64), torch.rand(0))
+    assert float(loss.mean.detach()) == 0
+
+
+@pytest.mark.parametrize("wrap", ["compiled", "wrapped"])
+def test_a_compiled_or_wrapped_network_is_recognised(wrap: str) -> None:
+    """It is checked, chunked, and told of given positions, as the network inside it would be."""
+    case = CASES[0]
+    plain, (x_0, t) = make(case, fixed=True), batch(case)
+    inner = plain.network
+    assert isinstance(inner, DiT)
+    network = torch.compile(inner, backend="eager") if wrap == "compiled" else torch.nn.DataParallel(inner, [])
+    model = DiffusionModel(network, tl.Uniform(K), predicts=tl.LeaveOneOut)
+    fixed = torch.zeros(B, L, dtype=torch.bool)
+    fixed[:, 0] = True
+    first, second = (
+        head_loss.training_loss(each, CrossEntropy(), x_0, t, torch.Generator().manual_seed(9), fixed)
+        for each in (plain, model)
+    )
+    assert torch.equal(first.per_token, second.per_token)
+    with pytest.raises(ValueError, match="takes 5 logits a position, but the network has 11"):
+        DiffusionModel(network, tl.Uniform(5))
 
 
 def test_without_gradients_nothing_is_kept() -> None:
@@ -187,6 +263,20 @@ def test_without_gradients_nothing_is_kept() -> None:
             tl.Denoiser,
             "trains a network that predicts Score, got one that predicts Denoiser",
         ),
+        (tl.Uniform(K), Hybrid(RatioMatching()), tl.LeaveOneOut, "RatioMatching needs a hollow network"),
+        (
+            tl.Uniform(K),
+            Hybrid(ScoreEntropy()),
+            tl.Score,
+            "CrossEntropy on Uniform trains a network that predicts Denoiser",
+        ),
+        (tl.Uniform(K), NextToken(), tl.LeaveOneOut, "NextToken needs a causal network"),
+        (
+            tl.Interpolating(K, torch.full((3, K), 1 / K)),
+            PriorTerm(),
+            tl.Denoiser,
+            "PriorTerm is not a bound for Interpolating",
+        ),
         (tl.Uniform(K), CrossEntropy(), tl.Score, "predicts Denoiser or LeaveOneOut, got one that predicts Score"),
     ],
 )
@@ -196,6 +286,20 @@ def test_pairs_that_make_no_sense_are_refused(
     model = DiffusionModel(lambda tokens, time: torch.zeros(*tokens.shape, K), process, predicts=predicts)
     with pytest.raises(ValueError, match=sentence):
         head_loss.training_loss(model, objective, torch.zeros(2, 3, dtype=torch.int64), torch.rand(2))
+
+
+@pytest.mark.parametrize(
+    ("logits", "sentence"),
+    [
+        (torch.zeros(2, 3, K + 3), r"logits must have shape \[2, 3, 11\]"),
+        (torch.full((2, 3, K), torch.nan), "hold NaN"),
+        (torch.zeros(2, 3, K, dtype=torch.int64), "logits must be a float tensor"),
+    ],
+)
+def test_a_network_s_wrong_output_is_named(logits: Tensor, sentence: str, as_a_user: None) -> None:
+    model = DiffusionModel(lambda tokens, time: logits, tl.Uniform(K))
+    with pytest.raises(ValueError, match=sentence):
+        head_loss.training_loss(model, CrossEntropy(), torch.zeros(2, 3, dtype=torch.int64), torch.rand(2))
 
 
 @pytest.mark.parametrize(

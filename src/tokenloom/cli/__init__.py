@@ -2,28 +2,39 @@
 
 import sys
 from collections.abc import Sequence
+from importlib.metadata import version
 
 import tyro
 from rich.console import Console
+from rich.markup import escape
 
 from tokenloom.cli.bench_training import training
 from tokenloom.cli.quickstart import quickstart
-
-bench = tyro.extras.SubcommandApp()
-bench.command(training)
-
-app = tyro.extras.SubcommandApp()
-app.command(quickstart)
-app.command(bench, name="bench", help="Measure speed and memory, as ratios within one run.")
+from tokenloom.cli.train import train_command
 
 
 def main(args: Sequence[str] | None = None) -> None:
     """Run a command; a wrong input ends in one sentence, not in a traceback."""
+    given = list(sys.argv[1:] if args is None else args)
+    if given in (["--version"], ["-V"]):
+        print(f"tokenloom {version('tokenloom')}")
+        return
     try:
-        app.cli(args=args, prog="tokenloom", description="Discrete diffusion with uniform and masked noise.")
+        app(given).cli(args=given, prog="tokenloom", description="Discrete diffusion with uniform and masked noise.")
     except ValueError as error:
-        Console(stderr=True).print(f"[bold red]error:[/] {error}", highlight=False, soft_wrap=True)
+        Console(stderr=True).print(f"[bold red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
         sys.exit(2)
     except KeyboardInterrupt:
         Console(stderr=True).print("interrupted")
         sys.exit(130)
+
+
+def app(args: Sequence[str]) -> tyro.extras.SubcommandApp:
+    """All commands; `train` takes its defaults from the recipe among the arguments."""
+    bench = tyro.extras.SubcommandApp()
+    bench.command(training)
+    commands = tyro.extras.SubcommandApp()
+    commands.command(quickstart)
+    commands.command(name="train")(train_command(args))
+    commands.command(bench, name="bench", help="Measure speed and memory, as ratios within one run.")
+    return commands

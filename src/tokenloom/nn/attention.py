@@ -25,6 +25,7 @@ class Attention(nn.Module):
         self.qkv = nn.Linear(width, 3 * width, bias=False)
         self.out = nn.Linear(width, width, bias=False)
         self.bias = None if relations is None else nn.Parameter(torch.zeros(heads, len(relations)))
+        self.relations: Tensor | None
         self.register_buffer("relations", relations, persistent=False)
 
     def forward(
@@ -35,7 +36,7 @@ class Attention(nn.Module):
             angles = rotary_angles(torch.arange(x.shape[1], device=x.device), q.shape[-1])
             q, k = rotate(q, angles), rotate(k, angles.repeat(k.shape[2] // q.shape[2], 1))
             v = v.contiguous()  # a view would keep the unrotated q and k for the backward pass
-        attended = F.scaled_dot_product_attention(q, k, v, attn_mask=self._scores(mask, q.dtype))
+        attended = F.scaled_dot_product_attention(q, k, v, attn_mask=self._scores(mask, q))
         merged: Tensor = self.out(attended.transpose(1, 2).flatten(2))
         return merged
 
@@ -45,12 +46,14 @@ class Attention(nn.Module):
         else:
             query, key, value = self.qkv.weight.chunk(3)
             parts = (F.linear(x, query), F.linear(memory, key), F.linear(memory, value))
-        return tuple(part.view(*part.shape[:2], self.heads, -1).transpose(1, 2) for part in parts)
+        head_width = x.shape[-1] // self.heads
+        return tuple(part.view(*part.shape[:2], self.heads, head_width).transpose(1, 2) for part in parts)
 
-    def _scores(self, mask: Mask | None, dtype: torch.dtype) -> Tensor | None:
-        if self.bias is None:
+    def _scores(self, mask: Mask | None, query: Tensor) -> Tensor | None:
+        if self.bias is None or self.relations is None:
             return mask
-        scores = torch.einsum("hr,rij->hij", self.bias.to(dtype), self.relations.to(dtype))
+        dtype, length = query.dtype, query.shape[2]
+        scores = torch.einsum("hr,rij->hij", self.bias.to(dtype), self.relations[:, :length, :length].to(dtype))
         return scores if mask is None else scores.masked_fill(~mask, -torch.inf)
 
 

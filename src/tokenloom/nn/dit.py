@@ -54,6 +54,8 @@ class Transformer(nn.Module):
 
     hollow = False
     """True where the output at a position provably does not depend on the input at it."""
+    causal = False
+    """True where it depends on the inputs before it only."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -101,6 +103,11 @@ class DiT(Transformer):
 
     def __init__(self, config: TransformerConfig, relations: Bool[Tensor, "kinds length length"] | None = None) -> None:
         super().__init__(config)
+        if relations is not None and relations.shape[1:] != (config.length, config.length):
+            raise ValueError(
+                f"relations must have shape [kinds, {config.length}, {config.length}] for this length, "
+                f"got {list(relations.shape)}"
+            )
         self.blocks = self._blocks(config.depth, relations)
 
     def encode(self, x: Hidden, condition: Condition) -> Hidden:
@@ -111,6 +118,8 @@ class DiT(Transformer):
 
 class CausalTransformer(Transformer):
     """The output at a position sees the tokens before it: an autoregressive baseline."""
+
+    causal = True
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__(config)

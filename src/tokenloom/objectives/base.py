@@ -7,21 +7,34 @@ Averaged over t uniform on [0, 1], the loss of a continuous-time bound is that b
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
-from torch import Generator
+import torch
+from jaxtyping import Bool, Float
+from torch import Generator, Tensor
 
 from tokenloom.posteriors import Posterior
 from tokenloom.processes.base import Process
 from tokenloom.state import Noisy
 from tokenloom.types import Flags, PerPosition, PerRow, Tokens
 
+Alpha = Float[Tensor, "batch 1"]
+Inside = Bool[Tensor, "batch 1"]
+
 
 @dataclass(frozen=True)
 class Objective(ABC):
     """A loss a token."""
 
-    def check(self, process: Process, predicts: type[Posterior], hollow: bool = False) -> None:
+    needs_causal: ClassVar[bool] = False
+
+    def check(self, process: Process, predicts: type[Posterior], hollow: bool = False, causal: bool = False) -> None:
         """Raise a sentence unless this objective can train such a network."""
+        if causal != self.needs_causal:
+            raise ValueError(
+                f"{type(self).__name__} {'needs' if self.needs_causal else 'does not fit'} a causal network, "
+                f"one whose output at a position sees only what lies before it; NextToken goes with CausalTransformer"
+            )
         if predicts not in self.representations(process):
             names = " or ".join(kind.__name__ for kind in self.representations(process)) or "nothing"
             raise ValueError(
@@ -42,6 +55,17 @@ class Objective(ABC):
     ) -> Noisy:
         """The state to predict from."""
         return process.corrupt(x_0, t, generator, fixed)
+
+
+def interior(noisy: Noisy) -> tuple[Alpha, Inside]:
+    """alpha, with 1/2 in the place of exactly 0 and 1, and flags of the rows strictly between them.
+
+    The ends of the integral over t count 0: at alpha = 1 every position is revealed, and alpha = 0 is one instant.
+    Computing there with another level keeps infinities, and the NaN they leave in gradients, out of sight.
+    """
+    alpha = noisy.alpha_t.double()[:, None]
+    inside = (alpha > 0) & (alpha < 1)
+    return torch.where(inside, alpha, 0.5), inside
 
 
 def refuse_process(objective: Objective, process: Process, instead: str) -> ValueError:

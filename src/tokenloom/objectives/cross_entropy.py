@@ -25,4 +25,4 @@ class CrossEntropy(Objective):
 
     def per_token(self, prediction: Posterior, x_0: Tokens, noisy: Noisy, process: Process) -> PerPosition:
         read = denoiser_log_probs(prediction, x_0, noisy, process)
-        return torch.where(process.evidence(noisy).isposinf(), 0, -read.clean)
+        return torch.where(process.evidence(noisy).isfinite(), -read.clean, 0)

@@ -8,7 +8,7 @@ UDM: both laws put a constant plus spikes on the vocabulary, so with the branch 
      sum_y log p(y) = K log(w_noise/K) + sum_y log(1 + (K w_prediction / w_noise) nu_y), spikes apart.
 MDM, AUDM, where x_t can jump, with gamma = (alpha_s - alpha_t)/(1 - alpha_t):
      x_0 != x_t:  -gamma log mu_{x_0} + (1 - gamma) log((1 - gamma) / (1 - gamma + gamma mu_{x_t}))
-     x_0 = x_t:   -log(1 - gamma (1 - mu_{x_t}))
+     x_0 = x_t:   -log(1 - gamma + gamma mu_{x_t})
 """
 
 from dataclasses import dataclass, replace
@@ -59,9 +59,9 @@ def step_divergence(prediction: Posterior, x_0: Tokens, noisy: Noisy, s: PerRow,
     """KL( q(x_s | x_0, x_t) || p_theta(x_s | x_t) ) of every position."""
     noisy = replace(noisy, alpha_t=noisy.alpha_t.double())
     alpha_s = process.alpha(s)[:, None]
-    absorbed = _absorbed if not isinstance(process, Uniform) else _uniform
-    loss = absorbed(prediction, x_0, noisy, alpha_s, process)
-    return torch.where(process.evidence(noisy).isposinf(), 0, loss)
+    divergence = _uniform if isinstance(process, Uniform) else _absorbed
+    loss = divergence(prediction, x_0, noisy, alpha_s, process)
+    return torch.where(process.evidence(noisy).isfinite(), loss, 0)
 
 
 def _absorbed(
@@ -71,7 +71,8 @@ def _absorbed(
     alpha_t = noisy.alpha_t[:, None]
     gamma = (alpha_s - alpha_t) / (1 - alpha_t)
     kept = (1 - alpha_s) / (1 - alpha_t)
-    stays = torch.log1p(gamma * torch.expm1(read.noisy).clamp(min=-1 + 1e-300))
+    own = read.noisy.clamp(min=-1e4)  # a mask has no mass at all
+    stays = torch.logaddexp(kept.clamp(min=1e-300).log(), gamma.log() + own)
     differs = -gamma * read.clean + torch.where(kept > 0, torch.xlogy(kept, kept) - kept * stays, 0)
     return torch.where(x_0 == noisy.tokens, -stays, differs)
 
@@ -90,8 +91,8 @@ def _uniform(prediction: Posterior, x_0: Tokens, noisy: Noisy, alpha_s: bridges.
     exact_stay, exact_jump, exact_fresh = exact.unbind(-1)
     law_noisy = exact_stay + exact_fresh / size + torch.where(same, exact_jump, 0)
     law_clean = torch.where(same, 0, exact_jump + exact_fresh / size)
-    base = (fresh.clamp(min=1e-300) / size).log()
-    scale = size * jump / fresh.clamp(min=1e-300)
+    some_fresh = torch.where(alpha_s < 1, fresh, 1)  # at s = 0 the reconstruction is taken
+    base, scale = (some_fresh / size).log(), size * jump / some_fresh
     plain_noisy = base + torch.log1p(scale * read.noisy.exp())
     plain_clean = torch.where(same, 0, base + torch.log1p(scale * read.clean.exp()))
     others = size * base + sum_log1p(read, noisy.tokens, scale) - plain_noisy - plain_clean

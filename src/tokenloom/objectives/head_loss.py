@@ -15,10 +15,12 @@ from dataclasses import dataclass, replace
 import torch
 from jaxtyping import Float
 from torch import Generator, Tensor, nn
+from torch.autograd.function import once_differentiable
 
-from tokenloom.model import DiffusionModel, as_posterior
-from tokenloom.nn import Transformer
+from tokenloom.model import DiffusionModel, architecture, as_posterior
 from tokenloom.objectives.base import Objective
+from tokenloom.oracle import ExactModel
+from tokenloom.processes import Interpolating
 from tokenloom.state import Noisy
 from tokenloom.types import Flags, PerPosition, PerRow, Tokens
 
@@ -37,7 +39,7 @@ class Loss:
 
 
 def training_loss(
-    model: DiffusionModel,
+    model: DiffusionModel | ExactModel,
     objective: Objective,
     x_0: Tokens,
     t: PerRow,
@@ -45,19 +47,24 @@ def training_loss(
     fixed: Flags | None = None,
 ) -> Loss:
     """Corrupt, predict and score a batch."""
-    objective.check(model.process, model.predicts, model.hollow)
+    objective.check(model.process, model.predicts, model.hollow, model.causal)
     noisy = objective.corrupt(model.process, x_0, t, generator, fixed)
     free = torch.ones_like(x_0, dtype=torch.float64) if fixed is None else (~fixed).double()
     weights = free / free.sum().clamp(min=1)
     return loss_at(model, objective, x_0, noisy, weights)
 
 
-def loss_at(model: DiffusionModel, objective: Objective, x_0: Tokens, noisy: Noisy, weights: PerPosition) -> Loss:
+def loss_at(
+    model: DiffusionModel | ExactModel, objective: Objective, x_0: Tokens, noisy: Noisy, weights: PerPosition
+) -> Loss:
     """The weighted loss at a given state."""
-    network = model.network
-    if not isinstance(network, Transformer):
-        per_token = objective.per_token(model.predict(noisy), x_0, noisy, model.process)
+    network = architecture(getattr(model, "network", None))
+    if network is None or isinstance(model.process, Interpolating):  # its noise law depends on the position
+        prediction = model.predict(noisy)
+        per_token = objective.per_token(prediction, x_0, noisy, model.process)
+        per_token = per_token if noisy.fixed is None else per_token.masked_fill(noisy.fixed, 0)
         return Loss((weights * per_token).sum(), per_token.detach())
+    assert isinstance(model, DiffusionModel)
     shown = model.shown(noisy)
     features = network.features(shown.tokens, shown.time, shown.absorbing, shown.fixed).flatten(0, 1)
     rows = as_rows(noisy)
@@ -65,7 +72,8 @@ def loss_at(model: DiffusionModel, objective: Objective, x_0: Tokens, noisy: Noi
 
     def row_loss(logits: Tensor, part: slice) -> Tensor:
         prediction = as_posterior(logits.unsqueeze(1), model.predicts)
-        return objective.per_token(prediction, clean[part], cut(rows, part), model.process).squeeze(1)
+        losses = objective.per_token(prediction, clean[part], cut(rows, part), model.process).squeeze(1)
+        return losses if rows.fixed is None else losses.masked_fill(rows.fixed[part].squeeze(1), 0)
 
     mean, per_token = head_loss(features, network.head, row_loss, weights.flatten())
     return Loss(mean, per_token.view_as(x_0))
@@ -116,26 +124,37 @@ class _HeadLoss(torch.autograd.Function):
         needed: bool,
     ) -> tuple[Tensor, Tensor]:
         size = max(SMALLEST_CHUNK, CHUNK_ELEMENTS // len(weight))
-        parts = [slice(start, start + size) for start in range(0, len(features), size)]
-        gradients = [torch.zeros_like(tensor) for tensor in (features, weight, bias)] if needed else []
+        wide = torch.promote_types(weight.dtype, torch.float32)
+        gradients = [torch.zeros_like(features), *(torch.zeros_like(part, dtype=wide) for part in (weight, bias))]
         per_row = torch.empty(len(features), device=features.device, dtype=weights.dtype)
-        for part in parts:
-            logits = torch.nn.functional.linear(features[part], weight, bias).float()
+        for start in range(0, len(features), size):
+            part = slice(start, start + size)
+            output = torch.nn.functional.linear(features[part], weight, bias)
+            logits = output.float().requires_grad_(needed)
             with torch.set_grad_enabled(needed):
-                losses = row_loss(logits.requires_grad_(needed), part)
-                if needed:
-                    (slope,) = torch.autograd.grad((weights[part] * losses).sum(), logits)
+                losses = row_loss(logits, part)
+                weighted = (weights[part] * losses).sum()
             per_row[part] = losses.detach()
             if needed:
-                slope = slope.to(weight.dtype)
-                torch.mm(slope, weight, out=gradients[0][part])
-                gradients[1].addmm_(slope.T, features[part].to(weight.dtype))
-                gradients[2].add_(slope.sum(0))
-        ctx.save_for_backward(*gradients)
+                (slope,) = torch.autograd.grad(weighted, logits)
+                _accumulate(gradients, slope.to(output.dtype), features[part], weight, part)
+        ctx.save_for_backward(gradients[0], gradients[1].to(weight.dtype), gradients[2].to(bias.dtype))
         ctx.mark_non_differentiable(per_row)
         return (weights * per_row).sum(), per_row
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: torch.autograd.function.FunctionCtx, *slopes: Tensor) -> tuple[Tensor | None, ...]:
-        gradients = ctx.saved_tensors  # type: ignore[attr-defined]
-        return (*(gradient.mul_(slopes[0].to(gradient.dtype)) for gradient in gradients), None, None, None)
+        saved = ctx.saved_tensors  # type: ignore[attr-defined]
+        scaled = saved if bool(slopes[0] == 1) else [gradient * slopes[0].to(gradient.dtype) for gradient in saved]
+        return (*scaled, None, None, None)
+
+
+def _accumulate(gradients: list[Tensor], slope: Tensor, features: Tensor, weight: Tensor, part: slice) -> None:
+    """Add a chunk's share: products in the precision of the forward pass, sums over chunks in float32."""
+    gradients[0][part] = (slope @ weight.to(slope.dtype)).to(features.dtype)
+    if slope.dtype == gradients[1].dtype == features.dtype:
+        gradients[1].addmm_(slope.T, features)  # no second tensor of the head's size
+    else:
+        gradients[1].add_(slope.T @ features.to(slope.dtype))
+    gradients[2].add_(slope.sum(0))

@@ -24,6 +24,10 @@ class Hybrid(Objective):
         if not self.weight >= 0:
             raise ValueError(f"weight must not be negative, got {self.weight}")
 
+    def check(self, process: Process, predicts: type[Posterior], hollow: bool = False, causal: bool = False) -> None:
+        for part in (self.bound, CrossEntropy()):
+            part.check(process, predicts, hollow, causal)
+
     def representations(self, process: Process) -> tuple[type[Posterior], ...]:
         return self.bound.representations(process)
 

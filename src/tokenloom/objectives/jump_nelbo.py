@@ -34,7 +34,8 @@ class JumpNELBO(Objective):
 
     def per_token(self, prediction: Posterior, x_0: Tokens, noisy: Noisy, process: Process) -> PerPosition:
         read = denoiser_log_probs(prediction, x_0, noisy, process)
-        rate = (-process.alpha_prime(noisy.t) / (1 - noisy.alpha_t))[:, None]
+        alpha = noisy.alpha_t.double()[:, None]
+        rate = -process.alpha_prime(noisy.t)[:, None] / (1 - torch.where(alpha < 1, alpha, 0.5))
         differs = x_0 != noisy.tokens
         loss = -torch.expm1(read.noisy) - torch.where(differs, 1 + read.clean, 0)
-        return torch.where(process.evidence(noisy).isposinf(), 0, rate * loss)
+        return torch.where(process.evidence(noisy).isfinite(), rate * loss, 0)

@@ -4,6 +4,7 @@ The network is causal: its output at position l sees the tokens before l only, s
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Generator
 
@@ -18,6 +19,8 @@ from tokenloom.types import Flags, PerPosition, PerRow, Tokens
 @dataclass(frozen=True)
 class NextToken(Objective):
     """Exact negative log-likelihood of a causal network."""
+
+    needs_causal: ClassVar[bool] = True
 
     def representations(self, process: Process) -> tuple[type[Posterior], ...]:
         return (LeaveOneOut,)

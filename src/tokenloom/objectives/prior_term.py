@@ -15,7 +15,7 @@ from torch import Generator
 from tokenloom.objectives.base import Objective, refuse_process
 from tokenloom.objectives.finite_step import step_divergence
 from tokenloom.posteriors import Denoiser, LeaveOneOut, Posterior, Score
-from tokenloom.processes import MaskedUniform, Uniform
+from tokenloom.processes import AbsorbingUniform, Masked, MaskedUniform, Uniform
 from tokenloom.processes.base import Process
 from tokenloom.state import Noisy
 from tokenloom.types import Flags, PerPosition, PerRow, Tokens
@@ -28,12 +28,17 @@ class PriorTerm(Objective):
     def representations(self, process: Process) -> tuple[type[Posterior], ...]:
         if isinstance(process, MaskedUniform):
             raise refuse_process(self, process, "train MaskedUniform's network on Masked")
-        return (Denoiser, LeaveOneOut, Score) if isinstance(process, Uniform) else (Denoiser, LeaveOneOut)
+        if isinstance(process, Uniform):
+            return Denoiser, LeaveOneOut, Score
+        if isinstance(process, Masked | AbsorbingUniform):
+            return Denoiser, LeaveOneOut
+        raise refuse_process(self, process, "it is for Uniform, MaxCoupling, Masked and AbsorbingUniform")
 
     def corrupt(
         self, process: Process, x_0: Tokens, t: PerRow, generator: Generator | None = None, fixed: Flags | None = None
     ) -> Noisy:
         """The prior, whatever t: nothing of x_0 but its given positions."""
+        process.check_clean(x_0, fixed)
         state = process.prior(len(x_0), x_0.shape[1], generator, x_0.device)
         tokens = state.tokens if fixed is None else torch.where(fixed, x_0, state.tokens)
         return replace(state, tokens=tokens, fixed=fixed, alpha_t=torch.zeros_like(state.alpha_t))

@@ -5,6 +5,7 @@ r"""Categorical ratio matching (`eq:crm-sampled-loss`) of a leave-one-out networ
 Only right for a hollow network: one that sees its own x_t^l lowers this loss by copying it.
 """
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -22,8 +23,8 @@ from tokenloom.types import PerPosition, Tokens
 class RatioMatching(Objective):
     """The negative log-likelihood of each noisy token given the others."""
 
-    def check(self, process: Process, predicts: type[Posterior], hollow: bool = False) -> None:
-        super().check(process, predicts, hollow)
+    def check(self, process: Process, predicts: type[Posterior], hollow: bool = False, causal: bool = False) -> None:
+        super().check(process, predicts, hollow, causal)
         if not hollow:
             raise ValueError(
                 "RatioMatching needs a hollow network: one whose output at a position sees that position's own token "
@@ -38,5 +39,5 @@ class RatioMatching(Objective):
     def per_token(self, prediction: Posterior, x_0: Tokens, noisy: Noisy, process: Process) -> PerPosition:
         alpha = noisy.alpha_t.double()[:, None]
         read = leave_one_out_log_probs(prediction, x_0, noisy, process)
-        noise = (torch.log1p(-alpha) - torch.tensor(float(process.vocab_size)).log()).expand_as(read.noisy)
+        noise = (torch.log1p(-alpha) - math.log(process.vocab_size)).expand_as(read.noisy)
         return -torch.logaddexp(alpha.log() + read.noisy, noise)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from tokenloom.objectives.base import Objective, refuse_process
+from tokenloom.objectives.base import Objective, interior, refuse_process
 from tokenloom.posteriors import Posterior, Score
 from tokenloom.processes import Masked, MaskedUniform, MaxCoupling, Uniform
 from tokenloom.processes.base import Process
@@ -35,7 +35,7 @@ class ScoreEntropy(Objective):
         own = noisy.tokens.unsqueeze(-1)
         mass = z.scatter(-1, own, -torch.inf).exp().sum(-1).double()
         clean = z.gather(-1, x_0.unsqueeze(-1)).squeeze(-1).double()
-        alpha = noisy.alpha_t.double()[:, None]
+        alpha, inside = interior(noisy)
         beta = -process.alpha_prime(noisy.t)[:, None] / alpha
         if isinstance(process, Masked):
             ratio = alpha / (1 - alpha)
@@ -45,7 +45,7 @@ class ScoreEntropy(Objective):
             loss = (
                 beta / process.vocab_size * _uniform(mass, total, clean, x_0 == noisy.tokens, alpha, process.vocab_size)
             )
-        return torch.where(process.evidence(noisy).isposinf(), 0, loss)
+        return torch.where(inside & process.evidence(noisy).isfinite(), loss, 0)
 
 
 def _uniform(mass: Tensor, total: Tensor, clean: Tensor, same: Tensor, alpha: Tensor, size: int) -> Tensor:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.autograd.function import FunctionCtx, once_differentiable
 
 from tokenloom.posteriors import Denoiser, LeaveOneOut, OverTokens, Posterior
 from tokenloom.processes.base import Process
@@ -80,7 +81,23 @@ def _shifted(normaliser: Tensor, own: Tensor, shift: Tensor, logits: Tensor, ind
 def sum_log1p(read: TokenLogProbs, x_t: Tokens, scale: PerPosition) -> PerPosition:
     """sum_y log(1 + scale p_y) over the vocabulary, p the shifted law: one softplus a logit."""
     offset = (scale.log() - read.normaliser).unsqueeze(-1)
-    total = torch.nn.functional.softplus(read.logits + offset.to(read.logits.dtype)).sum(-1).double()
+    total: Tensor = _SumSoftplus.apply(read.logits, offset.to(read.logits.dtype))  # type: ignore[no-untyped-call]
     own = read.logits.gather(-1, x_t.unsqueeze(-1)).double() + offset
     moved = torch.nn.functional.softplus(own + read.shift.unsqueeze(-1)) - torch.nn.functional.softplus(own)
-    return total + moved.squeeze(-1)
+    return total.double() + moved.squeeze(-1)
+
+
+class _SumSoftplus(torch.autograd.Function):
+    """sum_y log(1 + exp(z_y + c)) in place on one copy of z, and its gradient likewise; z + c must stay below 88."""
+
+    @staticmethod
+    def forward(ctx: FunctionCtx, logits: Tensor, offset: Tensor) -> Tensor:
+        ctx.save_for_backward(logits, offset)
+        return (logits + offset).exp_().log1p_().sum(-1)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: FunctionCtx, slope: Tensor) -> tuple[Tensor, Tensor]:
+        logits, offset = ctx.saved_tensors  # type: ignore[attr-defined]
+        to_logits = (logits + offset).sigmoid_().mul_(slope.unsqueeze(-1))
+        return to_logits, to_logits.sum(-1, keepdim=True)

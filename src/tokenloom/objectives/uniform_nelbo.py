@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 
-from tokenloom.objectives.base import Objective, refuse_process
+from tokenloom.objectives.base import Objective, interior, refuse_process
 from tokenloom.objectives.token_log_probs import leave_one_out_log_probs, sum_log1p
 from tokenloom.posteriors import Denoiser, LeaveOneOut, Posterior
 from tokenloom.processes import MaskedUniform, MaxCoupling, Uniform
@@ -38,7 +38,7 @@ class UniformNELBO(Objective):
         return Denoiser, LeaveOneOut
 
     def per_token(self, prediction: Posterior, x_0: Tokens, noisy: Noisy, process: Process) -> PerPosition:
-        size, alpha = process.vocab_size, noisy.alpha_t.double()[:, None]
+        size, (alpha, inside) = process.vocab_size, interior(noisy)
         beta = -process.alpha_prime(noisy.t)[:, None] / alpha
         kappa = size * alpha / (1 - alpha)
         rho = 1 + kappa
@@ -50,4 +50,4 @@ class UniformNELBO(Objective):
         same = (size * log_r_noisy - log_r_sum - (size - 1) * (rho.log() + 1)) / rho
         other = rho * rho.log() + (size + kappa) * log_r_noisy - log_r_sum - kappa * log_r_clean - rho - size + 2
         loss = score + torch.where(x_0 == noisy.tokens, same, other)
-        return torch.where(process.evidence(noisy).isposinf(), 0, beta / size * loss)
+        return torch.where(inside & process.evidence(noisy).isfinite(), beta / size * loss, 0)

@@ -16,7 +16,15 @@ from torch import Generator
 
 from tokenloom import bridges, rates
 from tokenloom.categorical import uniform
-from tokenloom.checks import check_device, check_mask, check_order, check_time, check_tokens
+from tokenloom.checks import (
+    check_alpha,
+    check_mask,
+    check_order,
+    check_per_row,
+    check_same_shape,
+    check_time,
+    check_tokens,
+)
 from tokenloom.forward import ForwardLaw
 from tokenloom.mixtures import Mixture, Rates, branches
 from tokenloom.posteriors import Denoiser, OverTokens, Posterior, split_probability
@@ -60,17 +68,20 @@ class Process(ForwardLaw):
 
     def corrupt(self, x_0: Tokens, t: PerRow, generator: Generator | None = None, fixed: Flags | None = None) -> Noisy:
         """x_t ~ q_{t|0}(. | x_0), with its auxiliary variable; `fixed` positions stay clean."""
-        check_tokens("x_0", x_0, self.vocab_size, forbidden=self.mask_in_vocabulary)
+        self.check_clean(x_0, fixed)
         check_time("t", t, x_0)
-        if fixed is not None:
-            check_mask("fixed", fixed, x_0)
         clean = Noisy(x_0, t, self.alpha(t), self.auxiliary(x_0, generator), fixed)
         return replace(clean, tokens=self.marginal(clean, x_0).draw(generator))
 
     def prior(
-        self, batch: int, length: int, generator: Generator | None = None, device: torch.device | str = "cpu"
+        self, batch: int, length: int, generator: Generator | None = None, device: torch.device | str | None = None
     ) -> Noisy:
-        """The state that sampling starts from, at t = 1: nothing of x_0 is left."""
+        """The state that sampling starts from, at t = 1: nothing of x_0 is left.
+
+        It lies on the generator's device unless another is named.
+        """
+        if device is None:
+            device = "cpu" if generator is None else generator.device
         one = torch.ones(batch, device=device, dtype=torch.float64)
         blank = torch.zeros(batch, length, device=device, dtype=torch.int64)
         state = Noisy(blank, one, self.alpha(one), self.auxiliary(blank, generator))
@@ -86,7 +97,7 @@ class Process(ForwardLaw):
     def forward(self, noisy: Noisy, t: PerRow) -> Mixture:
         """q_{t|s}(. | x_s) from the state `noisy` at s to a later t."""
         check_time("t", t, noisy.tokens)
-        check_order(noisy.t, t)
+        check_order(noisy.t, t, "forward")
         kept, lost = bridges.survival(noisy.alpha_t[:, None], self.alpha(t)[:, None])
         weights = branches(kept, torch.zeros_like(kept), lost).expand(*noisy.tokens.shape, 3)
         return self._mixture(weights, noisy, noisy.tokens)
@@ -153,17 +164,36 @@ class Process(ForwardLaw):
         """Given positions do nothing but stay."""
         if noisy.fixed is None:
             return weights
-        return torch.where(noisy.fixed.unsqueeze(-1), weights.new_tensor([stay, 0.0, 0.0]), weights)
+        held = branches(*(torch.full_like(weights[..., 0], weight) for weight in (stay, 0.0, 0.0)))
+        return torch.where(noisy.fixed.unsqueeze(-1), held, weights)
 
     def _check_step(self, noisy: Noisy, s: PerRow, prediction: Prediction) -> None:
         self._check_prediction(noisy, prediction)
         check_time("s", s, noisy.tokens)
         check_order(s, noisy.t)
 
-    def _check_prediction(self, noisy: Noisy, prediction: Prediction) -> None:
+    def check_clean(self, x_0: Tokens, fixed: Flags | None = None) -> None:
+        """Raise unless x_0 is clean data of this process."""
+        check_tokens("x_0", x_0, self.vocab_size, forbidden=self.mask_in_vocabulary)
+        if fixed is not None:
+            check_mask("fixed", fixed, x_0)
+
+    def check_state(self, noisy: Noisy) -> None:
+        """Raise unless this is a state of this process."""
         check_tokens("x_t", noisy.tokens, self.num_states)
+        check_per_row("t", noisy.t, noisy.tokens)
+        check_alpha("alpha_t", noisy.alpha_t, noisy.tokens)
+        if noisy.aux is not None:
+            check_same_shape("aux", noisy.aux, noisy.tokens)
+            if not noisy.aux.is_floating_point():
+                check_tokens("aux", noisy.aux, self.vocab_size)
+        if noisy.fixed is not None:
+            check_mask("fixed", noisy.fixed, noisy.tokens)
+
+    def _check_prediction(self, noisy: Noisy, prediction: Prediction) -> None:
+        self.check_state(noisy)
         if isinstance(prediction, torch.Tensor):
-            check_tokens("x_0", prediction, self.vocab_size, forbidden=self.mask_in_vocabulary)
-            check_device("x_0", prediction, noisy.tokens)
+            self.check_clean(prediction)
+            check_same_shape("x_0", prediction, noisy.tokens)
         else:
             prediction.check(noisy, self)

@@ -1,6 +1,6 @@
 """The mask token, shared by the processes that show one to their network."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -15,7 +15,7 @@ class HasMask(Process):
     models have it).  A prediction ranges over 0..K-1 and never puts mass on the mask; clean data never contains it.
     """
 
-    mask_id: int | None = None
+    mask_id: int | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -37,7 +37,8 @@ class HasMask(Process):
     def restrict(self, logits: Logits) -> Logits:
         if self.mask_in_vocabulary is None:
             return logits
-        return logits.index_fill(-1, torch.tensor([self.mask], device=logits.device), -torch.inf)
+        nothing = torch.full_like(logits[..., :1], -torch.inf)
+        return torch.cat([logits[..., : self.mask], nothing, logits[..., self.mask + 1 :]], -1)
 
     def over_states(self, log_probs: Logits) -> Tensor:
         return torch.nn.functional.pad(log_probs, (0, self.num_states - self.vocab_size), value=-torch.inf)

@@ -21,7 +21,7 @@ from torch import Generator
 from tokenloom import bridges, rates
 from tokenloom.categorical import uniform
 from tokenloom.checks import check_order, check_time, check_tokens
-from tokenloom.forward import evidence_of
+from tokenloom.forward import evidence_of, reveal_level
 from tokenloom.mixtures import Mixture, Rates, branches
 from tokenloom.posteriors import LeaveOneOut
 from tokenloom.processes.base import Prediction
@@ -53,7 +53,7 @@ class MaskedUniform(HasMask, Uniform):
         return self.schedule.inverse(uniform(tuple(x_0.shape), generator, x_0.device))
 
     def prior(
-        self, batch: int, length: int, generator: Generator | None = None, device: torch.device | str = "cpu"
+        self, batch: int, length: int, generator: Generator | None = None, device: torch.device | str | None = None
     ) -> Noisy:
         """Uniform tokens, with tau drawn given tau <= 1: at t = 1 every token is lost."""
         state = super().prior(batch, length, generator, device)
@@ -65,13 +65,17 @@ class MaskedUniform(HasMask, Uniform):
         """A lost token says nothing, any other everything."""
         return evidence_of(~self.lost(noisy), noisy)
 
+    def own_alpha(self, noisy: Noisy) -> PerPosition:
+        """Given tau, a position either has its token still or has lost it."""
+        return reveal_level((~self.lost(noisy)).to(noisy.alpha_t.dtype), noisy)
+
     def marginal(self, noisy: Noisy, prediction: Prediction) -> Mixture:
         lost = self.lost(noisy).to(noisy.alpha_t.dtype)
         return self._mixture(branches(torch.zeros_like(lost), 1 - lost, lost), noisy, prediction)
 
     def forward(self, noisy: Noisy, t: PerRow) -> Mixture:
         check_time("t", t, noisy.tokens)
-        check_order(noisy.t, t)
+        check_order(noisy.t, t, "forward")
         later = replace(noisy, t=t)
         jump = (self.lost(later) & ~self.lost(noisy)).to(noisy.alpha_t.dtype)
         return self._mixture(branches(1 - jump, torch.zeros_like(jump), jump), noisy, noisy.tokens)

@@ -1,0 +1,196 @@
+"""Complete grids and puzzles with one solution, by exact search.
+
+A digit is free in a cell when its row, its column and its box are all without it.  The search fills the cell with the
+fewest free digits first, or the digit with one cell left in some row, column or box, and goes back where nothing is
+free.  It visits every solution once, so a count that stays below its limit is exact: `solve(puzzle, side, limit=2)` of
+length 1 proves that a puzzle has one solution.  Grids are tokens (digit minus one) in reading order, blanks are -1.
+"""
+
+import random
+from collections.abc import Sequence
+from functools import cache
+
+BOXES = {4: (2, 2), 6: (2, 3), 9: (3, 3)}
+"""Height and width of the boxes, for each side of a grid."""
+
+BLANK = -1
+
+WORTH_A_LOOK = 3
+"""While every cell has more free digits than this, digits with one place left are too rare to be looked for."""
+
+
+def box_shape(side: int) -> tuple[int, int]:
+    """Height and width of a box."""
+    if side not in BOXES:
+        raise ValueError(f"side must be 4, 6 or 9, got {side}")
+    return BOXES[side]
+
+
+@cache
+def cell_units(side: int) -> tuple[tuple[int, int, int], ...]:
+    """For each cell, the numbers of its row, column and box among the 3 * side units."""
+    height, width = box_shape(side)
+    places = [divmod(cell, side) for cell in range(side * side)]
+    return tuple(
+        (row, side + column, 2 * side + row // height * (side // width) + column // width) for row, column in places
+    )
+
+
+def solve(
+    puzzle: Sequence[int], side: int, limit: int = 2, order: random.Random | None = None
+) -> list[tuple[int, ...]]:
+    """The solutions of a puzzle, at most `limit` of them; `order` shuffles the digits that are tried."""
+    if len(puzzle) != side * side:
+        raise ValueError(f"a puzzle of side {side} has {side * side} cells, got {len(puzzle)}")
+    if limit < 1:
+        raise ValueError(f"limit must be at least 1, got {limit}")
+    search = _Search(puzzle, side, limit, order)
+    if search.consistent:
+        search.run()
+    return search.found
+
+
+def count_solutions(puzzle: Sequence[int], side: int, limit: int = 2) -> int:
+    """How many solutions a puzzle has, counted up to `limit`."""
+    return len(solve(puzzle, side, limit))
+
+
+def random_grid(side: int, order: random.Random) -> tuple[int, ...]:
+    """A complete grid: every grid can occur, though not all with the same probability.
+
+    The boxes on the diagonal share no row or column, so they are filled first, each with a random arrangement.
+    """
+    height, width = box_shape(side)
+    while True:
+        grid = [BLANK] * (side * side)
+        for corner in range(min(side // height, side // width)):
+            for index, digit in enumerate(order.sample(range(side), side)):
+                row, column = divmod(index, width)
+                grid[(corner * height + row) * side + corner * width + column] = digit
+        if found := solve(grid, side, 1, order):
+            return found[0]
+
+
+def random_puzzle(
+    side: int, givens: int, order: random.Random, attempts: int = 4
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """A puzzle with one solution, and the solution.
+
+    Digits are taken out of a complete grid in random order while the solution stays unique, down to `givens`.  A digit
+    that must stay once must stay for good, so one pass ends in a puzzle that cannot lose a given.  Where that leaves
+    more than `givens`, up to `attempts` grids are tried, and the puzzle with the fewest givens is returned.
+    """
+    if not 0 <= givens <= side * side:
+        raise ValueError(f"givens must be in 0..{side * side} for side {side}, got {givens}")
+    if attempts < 1:
+        raise ValueError(f"attempts must be at least 1, got {attempts}")
+    best: tuple[tuple[int, ...], tuple[int, ...]] | None = None
+    for _ in range(attempts):
+        solution = random_grid(side, order)
+        puzzle = _dig(solution, side, givens, order)
+        if best is None or puzzle.count(BLANK) > best[0].count(BLANK):
+            best = puzzle, solution
+        if side * side - puzzle.count(BLANK) == givens:
+            break
+    assert best is not None
+    return best
+
+
+def _dig(solution: Sequence[int], side: int, givens: int, order: random.Random) -> tuple[int, ...]:
+    puzzle = list(solution)
+    left = len(puzzle)
+    for cell in order.sample(range(left), left):
+        if left == givens:
+            break
+        puzzle[cell] = BLANK
+        if count_solutions(puzzle, side) == 1:
+            left -= 1
+        else:
+            puzzle[cell] = solution[cell]
+    return tuple(puzzle)
+
+
+class _Search:
+    """The state of a search: `free` holds the digits each unit still lacks, as the bits of an integer."""
+
+    def __init__(self, puzzle: Sequence[int], side: int, limit: int, order: random.Random | None) -> None:
+        self.units = cell_units(side)
+        self.limit, self.order = limit, order
+        self.grid = list(puzzle)
+        self.free = [(1 << side) - 1] * (3 * side)
+        self.blanks: list[int] = []
+        self.found: list[tuple[int, ...]] = []
+        self.consistent = True
+        for cell, digit in enumerate(puzzle):
+            if digit == BLANK:
+                self.blanks.append(cell)
+                continue
+            if not 0 <= digit < side:
+                raise ValueError(f"cell {cell} holds {digit}; tokens are in 0..{side - 1} and a blank is {BLANK}")
+            for unit in self.units[cell]:
+                self.consistent &= bool(self.free[unit] >> digit & 1)
+                self.free[unit] &= ~(1 << digit)
+
+    def run(self) -> None:
+        """Fill the blanks in every possible way, until the limit is reached."""
+        if not self.blanks:
+            self.found.append(tuple(self.grid))
+            return
+        place, options = self._most_constrained()
+        if not options:
+            return
+        blanks, free = self.blanks, self.free
+        cell = blanks[place]
+        blanks[place] = blanks[-1]
+        blanks.pop()
+        row, column, box = self.units[cell]
+        digits = [digit for digit in range(options.bit_length()) if options >> digit & 1]
+        if self.order is not None and len(digits) > 1:
+            self.order.shuffle(digits)
+        for digit in digits:
+            bit = 1 << digit
+            self.grid[cell] = digit
+            free[row] ^= bit
+            free[column] ^= bit
+            free[box] ^= bit
+            self.run()
+            free[row] ^= bit
+            free[column] ^= bit
+            free[box] ^= bit
+            if len(self.found) >= self.limit:
+                break
+        self.grid[cell] = BLANK
+        blanks.append(cell)
+
+    def _most_constrained(self) -> tuple[int, int]:
+        """The index in `blanks` of the cell to fill, and its options as bits; none where the search must go back."""
+        free, units = self.free, self.units
+        masks: list[int] = []
+        fewest, chosen = 99, 0
+        for place, cell in enumerate(self.blanks):
+            row, column, box = units[cell]
+            mask = free[row] & free[column] & free[box]
+            count = mask.bit_count()
+            if count < fewest:
+                if count < 2:
+                    return place, mask
+                fewest, chosen = count, place
+            masks.append(mask)
+        only = self._only_place(masks) if fewest <= WORTH_A_LOOK else None
+        return only or (chosen, masks[chosen])
+
+    def _only_place(self, masks: list[int]) -> tuple[int, int] | None:
+        """A digit with one place left in a unit, or an empty option where a unit has no place for a digit it lacks."""
+        once, twice = [0] * len(self.free), [0] * len(self.free)
+        for cell, mask in zip(self.blanks, masks, strict=True):
+            for unit in self.units[cell]:
+                twice[unit] |= once[unit] & mask
+                once[unit] |= mask
+        if once != self.free:
+            return 0, 0
+        for place, (cell, mask) in enumerate(zip(self.blanks, masks, strict=True)):
+            for unit in self.units[cell]:
+                single = mask & ~twice[unit]
+                if single:
+                    return place, single & -single
+        return None

@@ -1,0 +1,86 @@
+"""A model on disk: `model.safetensors` and `config.json`, which says what it is.  No pickle is ever loaded.
+
+The config names the process, its schedule and mask, what the network predicts, the network's sizes and the vocabulary;
+`about` carries what else is known (the data's fingerprint, the validation figure, a tokenizer).
+"""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from tokenloom import nn, posteriors, processes, schedules
+from tokenloom.model import DiffusionModel, architecture
+from tokenloom.nn import DiT, Transformer, TransformerConfig
+
+RELATIONS = "relations"
+NETWORKS: dict[str, type[Transformer]] = {
+    kind.__name__: kind for kind in (nn.DiT, nn.CausalTransformer, nn.HollowTransformer)
+}
+
+
+def save_model(model: DiffusionModel, folder: str | Path, about: dict[str, Any] | None = None) -> None:
+    """Write a model whose network is one of `tokenloom.nn`."""
+    network, folder = architecture(model.network), Path(folder)
+    if network is None:
+        raise ValueError(f"only networks of tokenloom.nn can be saved, got {type(model.network).__name__}")
+    tensors = {name: value.contiguous() for name, value in network.state_dict().items()}
+    relations = _relations(network)
+    if relations is not None:
+        tensors[RELATIONS] = relations
+    folder.mkdir(parents=True, exist_ok=True)
+    save_file(tensors, folder / "model.safetensors")
+    (folder / "config.json").write_text(json.dumps(describe(model) | {"about": about or {}}, indent=2))
+
+
+def describe(model: DiffusionModel) -> dict[str, Any]:
+    """What the model is, as JSON."""
+    network, process = architecture(model.network), model.process
+    assert network is not None
+    return {
+        "process": {
+            "name": type(process).__name__,
+            "vocab_size": process.vocab_size,
+            "mask_id": getattr(process, "mask_id", None),
+        },
+        "schedule": {"name": type(process.schedule).__name__} | asdict(process.schedule),  # type: ignore[call-overload]
+        "predicts": model.predicts.__name__,
+        "network": {"name": type(network).__name__} | asdict(network.config),
+    }
+
+
+def load_model(folder: str | Path) -> DiffusionModel:
+    """Read a model back; says in a sentence what is missing or wrong."""
+    folder = Path(folder)
+    try:
+        config = json.loads((folder / "config.json").read_text())
+        tensors = load_file(folder / "model.safetensors")
+    except FileNotFoundError as error:
+        raise ValueError(f"{folder} holds no model: {Path(str(error.filename or folder)).name} is missing") from error
+    except (ValueError, SafetensorError) as error:
+        raise ValueError(f"the model in {folder} cannot be read: {error}") from error
+    process, network, schedule = (dict(config[key]) for key in ("process", "network", "schedule"))
+    kind = NETWORKS[network.pop("name")]
+    size = TransformerConfig(**network)
+    relations = tensors.pop(RELATIONS, None)
+    built = DiT(size, relations) if kind is DiT else kind(size)
+    built.load_state_dict(tensors)
+    made = getattr(processes, process["name"])
+    options = {} if process["mask_id"] is None else {"mask_id": process["mask_id"]}
+    return DiffusionModel(
+        built.eval(),
+        made(process["vocab_size"], schedule=getattr(schedules, schedule.pop("name"))(**schedule), **options),
+        predicts=getattr(posteriors, config["predicts"]),
+    )
+
+
+def _relations(network: Transformer) -> Tensor | None:
+    if not isinstance(network, DiT):
+        return None
+    found = [buffer for name, buffer in network.named_buffers() if name.endswith(RELATIONS)]
+    return found[0].to(torch.bool) if found else None

@@ -1,0 +1,146 @@
+"""From a config to the things it names: data, model, objective.  A combination that makes no sense is refused here."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from tokenloom import processes, schedules
+from tokenloom.data.base import Dataset
+from tokenloom.data.digits import load_digits
+from tokenloom.data.markov import load_markov
+from tokenloom.data.sudoku import load_sudoku
+from tokenloom.data.text import load_text
+from tokenloom.model import DiffusionModel
+from tokenloom.nn import CausalTransformer, DiT, HollowTransformer, Transformer, TransformerConfig
+from tokenloom.objectives import (
+    CrossEntropy,
+    FiniteStep,
+    Hybrid,
+    JumpNELBO,
+    NextToken,
+    Objective,
+    RatioMatching,
+    ScoreEntropy,
+    UniformNELBO,
+)
+from tokenloom.posteriors import Denoiser, LeaveOneOut, Posterior, Score
+from tokenloom.training.config import DataConfig, ObjectiveName, Predicts, TrainConfig
+
+PROCESSES: dict[str, type[processes.Process]] = {
+    "mdm": processes.Masked,
+    "udm": processes.Uniform,
+    "max-coupling": processes.MaxCoupling,
+    "audm": processes.AbsorbingUniform,
+    "ar": processes.Uniform,
+}
+REPRESENTATIONS: dict[Predicts, type[Posterior]] = {"loo": LeaveOneOut, "denoiser": Denoiser, "score": Score}
+SCHEDULES: dict[str, type[schedules.Schedule]] = {
+    "linear": schedules.LinearSchedule,
+    "cosine": schedules.CosineSchedule,
+    "polynomial": schedules.PolynomialSchedule,
+    "geometric": schedules.GeometricSchedule,
+}
+
+
+def resolve(config: TrainConfig) -> TrainConfig:
+    """Fill in what follows from the method, and refuse what contradicts it."""
+    causal, method = config.network.kind == "causal", config.method
+    if method == "ar" and config.network.kind == "hollow":
+        raise ValueError("--method ar trains a causal network, got --network.kind hollow")
+    if causal and method != "ar":
+        raise ValueError(
+            f"--network.kind causal sees only the past and serves --method ar alone, got --method {method}"
+        )
+    default: Predicts = "loo" if method in ("udm", "max-coupling", "ar") else "denoiser"
+    goal: ObjectiveName = "ce" if method == "udm" else "next-token" if method == "ar" else "nelbo"
+    config = replace(config, predicts=config.predicts or default, objective=config.objective or goal)
+    if method == "ar":
+        config = replace(config, network=replace(config.network, kind="causal", time=False))
+    if (method == "ar") != (config.objective == "next-token"):
+        raise ValueError(f"--objective next-token goes with --method ar, got {config.objective} with {method}")
+    if config.out is None:
+        config = replace(config, out=f"runs/{config.recipe}-{method}-{config.predicts}-{config.objective}")
+    if config.max_steps is None and config.max_minutes is None:
+        raise ValueError("a run needs an end: give --max-steps or --max-minutes")
+    if not 0 <= config.floor < 1:
+        raise ValueError(f"--floor must be in [0, 1), got {config.floor}")
+    kind = config.network.kind
+    build_objective(config).check(_process(config, 2), representation(config), kind == "hollow", kind == "causal")
+    return config
+
+
+def representation(config: TrainConfig) -> type[Posterior]:
+    """What the network predicts."""
+    assert config.predicts is not None
+    return REPRESENTATIONS[config.predicts]
+
+
+def build_objective(config: TrainConfig) -> Objective:
+    """What is minimised."""
+    bound = build_bound(config)
+    objectives: dict[str, Objective] = {
+        "ce": CrossEntropy(),
+        "nelbo": bound,
+        "finite-step": FiniteStep(),
+        "hybrid": Hybrid(bound),
+        "crm": RatioMatching(),
+        "score-entropy": ScoreEntropy(),
+        "next-token": NextToken(),
+    }
+    assert config.objective is not None
+    return objectives[config.objective]
+
+
+def build_bound(config: TrainConfig) -> Objective:
+    """What is validated: the continuous-time bound of the process, from whatever the network predicts."""
+    if config.method == "ar":
+        return NextToken()
+    if config.predicts == "score":
+        return ScoreEntropy()
+    return UniformNELBO() if config.method == "udm" else JumpNELBO()
+
+
+def build_data(config: DataConfig) -> Dataset:
+    """The data, split."""
+    path = None if config.path is None else Path(config.path)
+    if config.kind == "sudoku":
+        return load_sudoku(config.side, path, rows=config.rows, seed=config.seed, givens=config.givens)
+    if config.kind == "markov":
+        return load_markov(config.vocab_size, config.length, config.rows, seed=config.seed)
+    if config.kind == "digits":
+        return load_digits(path)
+    if config.path is None:
+        raise ValueError("text needs --data.path: a file, a folder or a Hub name such as lm1b")
+    return load_text(config.path, config.valid_path, config.tokenizer, config.length, config.packing)
+
+
+def build_model(config: TrainConfig, data: Dataset) -> DiffusionModel:
+    """The network, fresh, with its process."""
+    process = _process(config, data.vocab_size)
+    network, predicts = config.network, representation(config)
+    relations = data.relations if network.relations else None
+    if network.relations and relations is None:
+        raise ValueError(f"--network.relations needs a grid, and {data.name} has no relations")
+    size = TransformerConfig(
+        process.num_states if predicts is Score else process.vocab_size,
+        process.num_states,
+        data.length,
+        network.width,
+        network.depth,
+        network.heads,
+        network.condition,
+        network.dropout,
+        network.time,
+        absorbing=isinstance(process, processes.AbsorbingUniform),
+        fixed=data.draw_fixed is not None,
+        rotary=relations is None,
+    )
+    built: Transformer
+    if network.kind == "dit":
+        built = DiT(size, relations)
+    else:
+        built = CausalTransformer(size) if network.kind == "causal" else HollowTransformer(size)
+    return DiffusionModel(built, process, predicts=predicts)
+
+
+def _process(config: TrainConfig, vocab_size: int) -> processes.Process:
+    return PROCESSES[config.method](vocab_size, schedule=SCHEDULES[config.schedule]())

@@ -1,0 +1,118 @@
+"""Real runs, real signals: nothing is lost, and what is resumed or spread out is the same run."""
+
+import json
+import os
+import shutil
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.training.helpers import TINY, finish, start
+
+
+def losses(folder: Path) -> dict[int, float]:
+    records = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return {record["step"]: record["loss"] for record in records if "loss" in record}
+
+
+def weights(folder: Path, step: int) -> dict[str, bytes]:
+    checkpoint = folder / "checkpoints" / f"step_{step:09d}"
+    return {file.name: file.read_bytes() for file in checkpoint.glob("*.safetensors")}
+
+
+def wait_for_step(folder: Path, step: int) -> None:
+    end = time.monotonic() + 120
+    while time.monotonic() < end:
+        if (folder / "metrics.jsonl").exists() and max(losses(folder), default=0) >= step:
+            return
+        time.sleep(0.02)
+    raise AssertionError(f"step {step} was not reached")
+
+
+def test_a_killed_and_resumed_run_is_bit_identical_to_an_uninterrupted_one(tmp_path: Path) -> None:
+    """kill -9 while it runs, then a damaged newest checkpoint, with dropout: weights, averages and moments agree."""
+    options = [*TINY, "--max-steps", "700", "--run.checkpoint-every", "50", "--network.dropout", "0.1"]
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    uninterrupted = start(*options, "--out", str(whole))
+    victim = start(*options, "--out", str(broken))
+    wait_for_step(broken, 200)
+    victim.kill()
+    victim.communicate()
+    newest = max((broken / "checkpoints").glob("step_*"))
+    assert 100 <= int(newest.name.removeprefix("step_")) < 700
+    shutil.copytree(newest, broken / "checkpoints" / "step_000000690")
+    (broken / "checkpoints" / "step_000000690" / "model.safetensors").write_bytes(b"cut short")
+    output = finish(start("--resume", str(broken)))
+    assert "step_000000690 is damaged (model.safetensors does not match its checksum) and is passed over" in output
+    finish(uninterrupted)
+    first, second = weights(whole, 700), weights(broken, 700)
+    assert set(first) == {"model.safetensors", "ema.safetensors", "optimiser.safetensors"}
+    assert first == second
+
+
+def test_two_processes_give_the_loss_curve_of_one(tmp_path: Path) -> None:
+    options = [*TINY, "--max-steps", "60", "--optimiser.accumulate", "2"]
+    finish(start(*options, "--out", str(tmp_path / "one")))
+    finish(start(*options, "--out", str(tmp_path / "two"), processes=2))
+    one, two = losses(tmp_path / "one"), losses(tmp_path / "two")
+    assert list(one) == list(two)
+    assert len(one) >= 6
+    for step, loss in one.items():
+        assert two[step] == pytest.approx(loss, rel=1e-5)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_writes_a_checkpoint_and_its_table(tmp_path: Path, number: signal.Signals) -> None:
+    process = start(
+        *TINY, "--max-steps", "1000000", "--out", str(tmp_path / "run"), "--run.checkpoint-every", "1000000"
+    )
+    wait_for_step(tmp_path / "run", 20)
+    os.kill(process.pid, number)
+    output = finish(process)
+    assert "stopping after this step, with a checkpoint" in output
+    assert "validation bound" in output
+    assert list((tmp_path / "run" / "checkpoints").glob("step_*"))
+
+
+def test_a_config_repeats_its_run(tmp_path: Path) -> None:
+    finish(start(*TINY, "--max-steps", "30", "--out", str(tmp_path / "first")))
+    finish(start("--config", str(tmp_path / "first" / "config.json"), "--out", str(tmp_path / "again")))
+    assert weights(tmp_path / "first", 30) == weights(tmp_path / "again", 30)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--recipe", "sudoku5"], "there is no recipe 'sudoku5', did you mean sudoku9 or sudoku6?"),
+        (
+            ["--recipe", "markov", "--method", "mdm", "--predicts", "score"],
+            "predicts Denoiser or LeaveOneOut, got one that",
+        ),
+        (["--recipe", "markov", "--objective", "crm"], "RatioMatching needs a hollow network"),
+        (["--recipe", "markov", "--method", "ar", "--objective", "ce"], "next-token goes with --method ar"),
+        (["--recipe", "markov", "--network.kind", "causal"], "sees only the past and serves --method ar alone"),
+        (["--recipe", "markov", "--network.relations"], "needs a grid, and markov chain of 16 tokens has no relations"),
+        (["--recipe", "chars"], "text needs --data.path"),
+        (["--resume", "nowhere"], "nowhere is no run to resume: it holds no config.json"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(arguments: list[str], sentence: str, tmp_path: Path) -> None:
+    output = finish(
+        start(*arguments, *([] if "--resume" in arguments else ["--out", str(tmp_path / "run")])), expected=2
+    )
+    assert sentence in " ".join(output.split())
+
+
+def test_a_folder_that_holds_a_run_or_cannot_be_written_is_named(tmp_path: Path) -> None:
+    run = str(tmp_path / "run")
+    finish(start(*TINY, "--max-steps", "2", "--out", run))
+    assert "already holds a run: go on with --resume" in finish(
+        start(*TINY, "--max-steps", "2", "--out", run), expected=2
+    )
+    output = finish(start("--resume", run, "--optimiser.lr", "0.5", "--network.depth", "3"), expected=2)
+    assert "network.depth (1 -> 3), optimiser.lr (0.001 -> 0.5)" in " ".join(output.split())
+    (tmp_path / "file").write_text("")
+    output = finish(start(*TINY, "--max-steps", "2", "--out", str(tmp_path / "file" / "run")), expected=2)
+    assert "cannot write to the run folder" in output
