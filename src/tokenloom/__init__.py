@@ -10,6 +10,7 @@ from tokenloom.posteriors import Denoiser, LeaveOneOut, Score, conditional_log_p
 from tokenloom.processes import AbsorbingUniform, Interpolating, Masked, MaskedUniform, MaxCoupling, Process, Uniform
 from tokenloom.schedules import CosineSchedule, GeometricSchedule, LinearSchedule, PolynomialSchedule, Schedule
 from tokenloom.state import Noisy
+from tokenloom.store import load_model as load
 from tokenloom.truncation import Truncation, truncate
 
 __version__ = "0.1.0"
@@ -39,6 +40,7 @@ __all__ = [
     "conditional_log_probs",
     "convert",
     "draw",
+    "load",
     "nn",
     "objectives",
     "training_loss",

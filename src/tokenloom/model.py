@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from jaxtyping import Float
@@ -63,6 +64,12 @@ class DiffusionModel(nn.Module):
     def causal(self) -> bool:
         """Whether the output at a position sees only the input before it."""
         return bool(getattr(self.network, "causal", False))
+
+    def save(self, folder: str | Path) -> None:
+        """Write the model to a folder, for `tokenloom.load`."""
+        from tokenloom.store import save_model
+
+        save_model(self, folder)
 
     def predict(self, noisy: Noisy) -> Posterior:
         """The network's posterior at x_t; a denoiser puts all mass on tokens that are already revealed."""

@@ -5,6 +5,8 @@ The config names the process, its schedule and mask, what the network predicts, 
 """
 
 import json
+import os
+import shutil
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -33,9 +35,21 @@ def save_model(model: DiffusionModel, folder: str | Path, about: dict[str, Any] 
     relations = _relations(network)
     if relations is not None:
         tensors[RELATIONS] = relations
-    folder.mkdir(parents=True, exist_ok=True)
-    save_file(tensors, folder / "model.safetensors")
-    (folder / "config.json").write_text(json.dumps(describe(model) | {"about": about or {}}, indent=2))
+    partial, old = (folder.with_name(f".{folder.name}-{word}-{os.getpid()}") for word in ("writing", "old"))
+    partial.mkdir(parents=True, exist_ok=True)
+    try:
+        save_file(tensors, partial / "model.safetensors")
+        (partial / "config.json").write_text(json.dumps(describe(model) | {"about": about or {}}, indent=2))
+        if folder.exists():
+            folder.rename(old)
+        partial.rename(folder)
+    except (OSError, SafetensorError) as error:
+        if old.exists() and not folder.exists():
+            old.rename(folder)
+        raise ValueError(f"could not write the model to {folder}: {error}; what was there is as it was") from error
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+        shutil.rmtree(old, ignore_errors=True)
 
 
 def describe(model: DiffusionModel) -> dict[str, Any]:

@@ -240,6 +240,9 @@ def test_a_saved_model_predicts_the_same(method: str, tmp_path: Path) -> None:
     assert type(first) is type(second)
     assert torch.equal(first.logits, second.logits)  # type: ignore[attr-defined]
     assert loaded.process == model.process
+    model.save(tmp_path / "model")
+    assert torch.equal(first.logits, tl.load(tmp_path / "model").predict(noisy).logits)  # type: ignore[attr-defined]
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
     with pytest.raises(ValueError, match=r"holds no model: config\.json is missing"):
         load_model(tmp_path / "nothing")
     (tmp_path / "model" / "model.safetensors").write_bytes(b"broken")
@@ -255,6 +258,27 @@ def test_a_grid_network_is_saved_with_its_relations(tmp_path: Path) -> None:
     save_model(model, tmp_path / "model")
     noisy = model.process.corrupt(torch.randint(0, 4, (2, 16)), torch.rand(2), torch.Generator().manual_seed(1))
     assert torch.equal(model.predict(noisy).logits, load_model(tmp_path / "model").predict(noisy).logits)  # type: ignore[attr-defined]
+
+
+def test_a_text_run_carries_its_tokenizer_and_writes_tensorboard_events(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard")
+    (tmp_path / "text.txt").write_text("the loom weaves the warp and the weft\n" * 200)
+    base = tiny(tmp_path / "run")
+    data = replace(base.data, kind="text", path=str(tmp_path / "text.txt"), length=16)
+    run = replace(base.run, tensorboard=True)
+    loop.train(
+        tiny(tmp_path / "run", data=data, run=run, method="mdm", predicts=None, objective=None), False, Reporter()
+    )
+    about = json.loads((tmp_path / "run" / "model" / "config.json").read_text())["about"]
+    assert "adefhlmnoprstvw" in json.dumps(about["tokenizer"])
+    assert list((tmp_path / "run").glob("events.out.tfevents*"))
+
+
+def test_a_batch_that_cannot_be_divided_is_named(tmp_path: Path) -> None:
+    base = tiny(tmp_path / "run")
+    config = tiny(tmp_path / "run", optimiser=replace(base.optimiser, accumulate=3))
+    with pytest.raises(ValueError, match=r"batch must be a multiple of processes x accumulate = 3, got 8"):
+        loop.train(config, False, Reporter(quiet=True))
 
 
 def test_digits_of_scikit_learn_and_idx_files(tmp_path: Path) -> None:

@@ -213,6 +213,8 @@ class Puzzles:
 
 def read_puzzles(path: Path, rows: int | None = None) -> Puzzles:
     """The (first `rows`) puzzles of a CSV file, plain or gzipped: columns quizzes,solutions or Puzzle,Solution."""
+    if not path.is_file():
+        raise ValueError(f"there is no file {path} with Sudoku puzzles")
     header, *records = _records(path, rows)
     names = [name.strip().lower() for name in header]
     pair = next((pair for pair in COLUMNS if set(pair) <= set(names)), None)

@@ -64,6 +64,11 @@ class TrainingStep(nn.Module):
 def train(config: TrainConfig, resume: bool, reporter: Reporter) -> Result:
     """Train as the (resolved) config says; `resume` goes on from the newest intact checkpoint."""
     fabric = _fabric(config)
+    pieces = fabric.world_size * config.optimiser.accumulate
+    if config.optimiser.batch % pieces:
+        raise ValueError(
+            f"--optimiser.batch must be a multiple of processes x accumulate = {pieces}, got {config.optimiser.batch}"
+        )
     folder = Path(config.out or "")
     data, objective = build_data(config.data), build_objective(config)
     with fabric.init_module():
@@ -163,6 +168,7 @@ class _Run:
         self.folder, self.reporter, self.best = folder, reporter, best
         self.bound = build_bound(config)
         self.started, self.not_finite, self.stopping = time.monotonic(), 0, False
+        self.latest: tuple[int, Figure] | None = None
 
     def loop(self, start: int) -> Result:
         config, fabric = self.config, self.fabric
@@ -179,7 +185,7 @@ class _Run:
                     self._validate(step)
                 if step % config.run.checkpoint_every == 0:
                     self._save(step)
-        figure = self._validate(step)
+        figure = self.latest[1] if self.latest is not None and self.latest[0] == step else self._validate(step)
         self._save(step)
         minutes = (time.monotonic() - self.started) / 60
         tokens = step * config.optimiser.batch * self.data.length
@@ -262,15 +268,18 @@ class _Run:
             self._export(self.folder / "model", step, figure)
         figure = self.fabric.broadcast(figure)
         assert isinstance(figure, Figure)
+        self.latest = (step, figure)
         return figure
 
     def _export(self, folder: Path, step: int, figure: Figure) -> None:
+        tokenizer = getattr(self.data.decode, "tokenizer", None)
         about = {
             "step": step,
             "data": self.data.name,
             "fingerprint": self.data.fingerprint,
             "validation": asdict(figure),
             "entropy": self.data.entropy,
+            "tokenizer": None if tokenizer is None else json.loads(tokenizer.to_json()),
             "config": asdict(self.config),
         }
         save_model(self._averaged_model, folder, about)

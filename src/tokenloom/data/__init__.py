@@ -1,0 +1,1 @@
+"""Where clean sequences come from; local files first."""
