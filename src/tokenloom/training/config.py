@@ -89,7 +89,6 @@ class RunConfig:
     """Validation sequences; the standard error says whether they are enough."""
     seed: int = 1
     precision: Literal["32-true", "bf16-mixed"] = "32-true"
-    strategy: Literal["auto", "ddp", "fsdp"] = "auto"
     tensorboard: bool = False
     """Write TensorBoard events beside metrics.jsonl."""
     wandb: str | None = None

@@ -84,25 +84,18 @@ def train(config: TrainConfig, resume: bool, reporter: Reporter) -> Result:
 
 
 def _fabric(config: TrainConfig) -> Any:
-    """One process, or as many as torchrun's environment says."""
+    """One process, or as many as torchrun's environment says, each with the whole model (DDP)."""
     try:
         from lightning_fabric import Fabric
-        from lightning_fabric.strategies.fsdp import FSDPStrategy
     except ImportError as error:
         raise ValueError('training needs Lightning Fabric: pip install "tokenloom[train]"') from error
-    strategy: Any = FSDPStrategy() if config.run.strategy == "fsdp" else config.run.strategy
-    world = int(os.environ.get("WORLD_SIZE", "1"))
-    local = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    world, local = (int(os.environ.get(name, "1")) for name in ("WORLD_SIZE", "LOCAL_WORLD_SIZE"))
     accelerator = "cuda" if torch.cuda.is_available() else "cpu"
-    if world == 1 and config.run.strategy == "auto":
+    if world == 1:
         return Fabric(accelerator=accelerator, devices=1, precision=config.run.precision)
-    strategy = "ddp" if strategy == "auto" else strategy
+    nodes = world // local
     fabric = Fabric(
-        accelerator=accelerator,
-        strategy=strategy,
-        devices=local,
-        num_nodes=world // local,
-        precision=config.run.precision,
+        accelerator=accelerator, strategy="ddp", devices=local, num_nodes=nodes, precision=config.run.precision
     )
     fabric.launch()
     return fabric
