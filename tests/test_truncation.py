@@ -6,7 +6,7 @@ from torch import Tensor
 
 import tokenloom as tl
 from tests.statistics import assert_frequencies
-from tokenloom.truncation import top_k_set, top_p_set
+from tokenloom.truncation import _next_digit, top_k_set, top_p_set
 
 
 def textbook_top_p(probs: Tensor, p: float) -> Tensor:
@@ -65,6 +65,13 @@ def test_top_p_keeps_everything_where_rounding_leaves_the_mass_below_p(kind: str
 def test_top_k_keeps_the_textbook_set(kind: str, size: int, k: int) -> None:
     values = rows(kind, size)
     assert torch.equal(top_k_set(values, k), textbook_top_k(values, k))
+
+
+def test_a_target_that_rounding_put_out_of_reach_ends_at_the_smallest_entry() -> None:
+    masses = torch.tensor([[0.0, 0.25, 0.5, 0.0]], dtype=torch.float64)
+    zero = torch.zeros(1, dtype=torch.float64)
+    beyond, found = _next_digit(masses, zero, zero + 0.75 + 1e-12)
+    assert (beyond.tolist(), found.tolist()) == ([0.5], [1])
 
 
 def test_top_p_never_sorts_the_vocabulary(monkeypatch: pytest.MonkeyPatch) -> None:
