@@ -128,11 +128,14 @@ def test_fixed_positions_are_known_to_the_oracle(generator: torch.Generator) -> 
 
 
 def test_an_impossible_state_gets_a_finite_answer() -> None:
-    p0 = torch.tensor([[0.5, 0.0], [0.0, 0.5]], dtype=torch.float64)
+    """0 0 0 and 1 1 1 are all there is; 0 1 ? has no posterior, and the third position gets the uniform law."""
+    p0 = torch.zeros(2, 2, 2, dtype=torch.float64)
+    p0[0, 0, 0] = p0[1, 1, 1] = 0.5
     oracle = tl.Oracle(p0, tl.Masked(2), predicts=tl.LeaveOneOut)
     t = torch.tensor([0.5], dtype=torch.float64)
-    predicted = oracle.predict(tl.Noisy(torch.tensor([[0, 1]]), t, 1 - t))
-    assert log_probs(predicted).exp().sum(-1).allclose(torch.ones(1, 2, dtype=torch.float64))
+    predicted = log_probs(oracle.predict(tl.Noisy(torch.tensor([[0, 1, 2]]), t, 1 - t))).exp()
+    torch.testing.assert_close(predicted[0, 2], torch.full((2,), 0.5, dtype=torch.float64))
+    torch.testing.assert_close(predicted[0, 0], torch.tensor([0.0, 1.0], dtype=torch.float64))
 
 
 @every_process

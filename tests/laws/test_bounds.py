@@ -367,3 +367,18 @@ def test_bounds_hold_in_float32(size: int, t: float) -> None:
         double = objective.per_token(predicts(logits.double()), x_0, noisy, process)
         assert single.isfinite().all()
         torch.testing.assert_close(single, double, rtol=1e-4, atol=1e-6 / t)
+
+
+@pytest.mark.parametrize("gap", [5.0, 12.0, 20.0])
+def test_a_sure_denoiser_is_read_accurately_in_float32(gap: float) -> None:
+    """Its own token holds nearly all mass; what is left, divided by the evidence, is the leave-one-out posterior."""
+    process, size = tl.Uniform(27), 27
+    logits = torch.randn(1, 2, size, generator=torch.Generator().manual_seed(32))
+    logits[..., 3] = logits.amax() + gap
+    x_t, x_0 = torch.tensor([[3, 3]]), torch.tensor([[3, 5]])
+    time = torch.tensor([1e-3])
+    noisy = tl.Noisy(x_t, time, process.alpha(time))
+    single, double = (
+        UniformNELBO().per_token(tl.Denoiser(values), x_0, noisy, process) for values in (logits, logits.double())
+    )
+    torch.testing.assert_close(single, double, rtol=1e-4, atol=1e-3)
