@@ -381,4 +381,4 @@ def test_a_sure_denoiser_is_read_accurately_in_float32(gap: float) -> None:
     single, double = (
         UniformNELBO().per_token(tl.Denoiser(values), x_0, noisy, process) for values in (logits, logits.double())
     )
-    torch.testing.assert_close(single, double, rtol=1e-4, atol=1e-3)
+    torch.testing.assert_close(single, double, rtol=1e-4, atol=1e-9)
