@@ -1,7 +1,10 @@
 """Wrong input gets a sentence with the value, the limit and the way out, before any computation.
 
-Every function here returns nothing and raises `ValueError`.
+Every check here returns nothing and raises `ValueError`; `nearest` is the way out of a wrong name.
 """
+
+import difflib
+from collections.abc import Iterable
 
 import torch
 from torch import Tensor
@@ -107,3 +110,10 @@ def check_mask(name: str, mask: Tensor, tokens: Tensor) -> None:
     if mask.dtype != torch.bool:
         raise ValueError(f"{name} must be a bool mask, got {mask.dtype}")
     check_same_shape(name, mask, tokens)
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A hint at the known names closest to a wrong one."""
+    names = list(known)
+    close = difflib.get_close_matches(name, names, n=2)
+    return f"did you mean {' or '.join(close)}?" if close else f"known are {', '.join(names)}"

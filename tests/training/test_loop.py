@@ -221,9 +221,9 @@ def test_recipes_resolve_and_survive_json(name: str) -> None:
 
 
 def test_an_unknown_key_is_named_with_the_nearest() -> None:
-    with pytest.raises(ValueError, match=r"no key optimiser[.]l, did you mean lr"):
+    with pytest.raises(ValueError, match=r"no key optimiser[.]l; did you mean lr"):
         from_dict(TrainConfig(), {"optimiser": {"l": 1.0}})
-    with pytest.raises(ValueError, match="the config has no key methd, did you mean method"):
+    with pytest.raises(ValueError, match="the config has no key methd; did you mean method"):
         from_dict(TrainConfig(), {"methd": "udm"})
 
 

@@ -85,7 +85,7 @@ def test_a_config_repeats_its_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--recipe", "sudoku5"], "there is no recipe 'sudoku5', did you mean sudoku9 or sudoku6?"),
+        (["--recipe", "sudoku5"], "there is no recipe 'sudoku5'; did you mean sudoku9 or sudoku6?"),
         (["--recipe", "markov", "--method", "audm", "--predicts", "score"], "ScoreEntropy is not a bound for"),
         (["--recipe", "markov", "--objective", "crm"], "RatioMatching needs a hollow network"),
         (["--recipe", "markov", "--method", "ar", "--objective", "ce"], "next-token goes with --method ar"),

@@ -14,7 +14,8 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from tokenloom.data.tokenizer import Ids, Tokenizer, nearest
+from tokenloom.checks import nearest
+from tokenloom.data.tokenizer import Ids, Tokenizer
 
 Packing = Literal["wrap", "sentences", "pad"]
 BLOCK = 1 << 20

@@ -22,10 +22,11 @@ from typing import Any
 from jaxtyping import Int
 from torch import Tensor
 
+from tokenloom.checks import nearest
 from tokenloom.data.base import Dataset
 from tokenloom.data.packing import Packing, check_packing, encode_documents, pack
 from tokenloom.data.token_cache import cached_rows, default_cache, digest, file_digest, whole_file
-from tokenloom.data.tokenizer import END_OF_TEXT, Ids, Tokenizer, build_tokenizer, load_tokenizer, nearest, text_extra
+from tokenloom.data.tokenizer import END_OF_TEXT, Ids, Tokenizer, build_tokenizer, load_tokenizer, text_extra
 
 FORMAT = 1  # part of every cache key: raise it when the same input gives other tokens
 SUFFIXES = (".txt", ".txt.gz", ".jsonl", ".jsonl.gz", ".parquet")

@@ -24,6 +24,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tokenloom.checks import nearest
+
 Ids = npt.NDArray[np.int32]
 
 KINDS = ("characters", "bytes", "bpe:N")
@@ -171,13 +173,6 @@ def text_extra(module: str) -> Any:
         return importlib.import_module(module)
     except ImportError as error:
         raise ValueError(f'this needs the library {module}; run pip install "tokenloom[text]"') from error
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """A hint at the known names closest to a wrong one."""
-    names = list(known)
-    close = difflib.get_close_matches(name, names, n=2)
-    return f"did you mean {' or '.join(close)}?" if close else f"known are {', '.join(names)}"
 
 
 def tokenizer_from_json(text: str) -> Tokenizer:

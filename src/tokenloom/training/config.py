@@ -3,11 +3,12 @@
 A config written as JSON and read back is the same config; a key that does not exist is an error with the nearest names.
 """
 
-import difflib
 import json
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
+
+from tokenloom.checks import nearest
 
 Method = Literal["mdm", "udm", "max-coupling", "audm", "ar"]
 Predicts = Literal["loo", "denoiser", "score"]
@@ -172,16 +173,8 @@ RECIPES: dict[str, TrainConfig] = {
 def recipe(name: str) -> TrainConfig:
     """A recipe by name."""
     if name not in RECIPES:
-        raise ValueError(
-            f"there is no recipe {name!r}{nearest(name, list(RECIPES))}; the recipes are {', '.join(RECIPES)}"
-        )
+        raise ValueError(f"there is no recipe {name!r}; {nearest(name, RECIPES)}")
     return RECIPES[name]
-
-
-def nearest(name: str, names: list[str]) -> str:
-    """', did you mean ...?' where something is close."""
-    close = difflib.get_close_matches(name, names, n=2)
-    return f", did you mean {' or '.join(close)}?" if close else ""
 
 
 Config = TypeVar("Config")
@@ -194,7 +187,7 @@ def from_dict(default: Config, values: dict[str, Any], where: str = "") -> Confi
     changed: dict[str, Any] = {}
     for key, value in values.items():
         if key not in names:
-            raise ValueError(f"the config has no key {where}{key}{nearest(key, names)}")
+            raise ValueError(f"the config has no key {where}{key}; {nearest(key, names)}")
         current = getattr(default, key)
         if is_dataclass(current):
             changed[key] = from_dict(current, value, f"{where}{key}.")

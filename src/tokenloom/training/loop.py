@@ -6,7 +6,6 @@ model/ (the averaged weights, for `tokenloom.load`).  Interrupting it (Ctrl-C, S
 
 import json
 import math
-import os
 import signal
 import time
 from collections.abc import Callable
@@ -29,6 +28,7 @@ from tokenloom.training.build import build_bound, build_data, build_model, build
 from tokenloom.training.checkpoint import Checkpoint, newest_intact, read_checkpoint, write_checkpoint
 from tokenloom.training.config import TrainConfig
 from tokenloom.training.reporting import Reporter
+from tokenloom.training.setup import adam, launch, warm_average
 from tokenloom.training.validation import Figure, validate
 
 PATIENCE = 5
@@ -63,7 +63,7 @@ class TrainingStep(nn.Module):
 
 def train(config: TrainConfig, resume: bool, reporter: Reporter) -> Result:
     """Train as the (resolved) config says; `resume` goes on from the newest intact checkpoint."""
-    fabric = _fabric(config)
+    fabric = launch(config)
     pieces = fabric.world_size * config.optimiser.accumulate
     if config.optimiser.batch % pieces:
         raise ValueError(
@@ -74,47 +74,13 @@ def train(config: TrainConfig, resume: bool, reporter: Reporter) -> Result:
     with fabric.init_module():
         torch.manual_seed(config.run.seed)
         model = build_model(config, data)
-    averaged = AveragedModel(model, multi_avg_fn=_warm_average(config.optimiser.ema))
-    optimiser = _adam(model, config)
+    averaged = AveragedModel(model, multi_avg_fn=warm_average(config.optimiser.ema))
+    optimiser = adam(model, config)
     start, best = _restore(folder, model, averaged, optimiser, reporter) if resume else (0, math.inf)
     step_module, optimiser = fabric.setup(TrainingStep(model, objective), optimiser)
     averaged.to(fabric.device)
     run = _Run(config, fabric, data, model, averaged, optimiser, step_module, objective, folder, reporter, best)
     return run.loop(start)
-
-
-def _fabric(config: TrainConfig) -> Any:
-    """One process, or as many as torchrun's environment says, each with the whole model (DDP)."""
-    try:
-        from lightning_fabric import Fabric
-    except ImportError as error:
-        raise ValueError('training needs Lightning Fabric: pip install "tokenloom[train]"') from error
-    world, local = (int(os.environ.get(name, "1")) for name in ("WORLD_SIZE", "LOCAL_WORLD_SIZE"))
-    accelerator = "cuda" if torch.cuda.is_available() else "cpu"
-    if world == 1:
-        return Fabric(accelerator=accelerator, devices=1, precision=config.run.precision)
-    nodes = world // local
-    fabric = Fabric(
-        accelerator=accelerator, strategy="ddp", devices=local, num_nodes=nodes, precision=config.run.precision
-    )
-    fabric.launch()
-    return fabric
-
-
-def _adam(model: DiffusionModel, config: TrainConfig) -> torch.optim.Adam:
-    options = config.optimiser
-    return torch.optim.Adam(model.parameters(), options.lr, (options.beta1, options.beta2), options.eps)
-
-
-def _warm_average(decay: float) -> Callable[..., None]:
-    """An exponential moving average that starts short and lengthens to its decay."""
-
-    @torch.no_grad()
-    def update(averaged: list[Tensor], current: list[Tensor], count: Tensor | int) -> None:
-        weight = min(decay, (1 + int(count)) / (10 + int(count)))
-        torch._foreach_lerp_(averaged, current, 1 - weight)
-
-    return update
 
 
 def _restore(
