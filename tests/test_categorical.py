@@ -8,7 +8,8 @@ from torch import Tensor
 
 import tokenloom as tl
 from tests.statistics import assert_frequencies
-from tokenloom.categorical import draw_uniform_tokens, invert, probabilities, uniform
+from tokenloom.categorical import draw_uniform_tokens, invert, probabilities
+from tokenloom.randomness import uniform
 
 GPT2 = 50257
 

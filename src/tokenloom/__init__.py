@@ -1,6 +1,6 @@
 """Discrete diffusion with uniform and masked noise, built on exact posteriors."""
 
-from tokenloom import nn, objectives
+from tokenloom import nn, objectives, samplers
 from tokenloom.categorical import draw
 from tokenloom.markov_oracle import MarkovOracle
 from tokenloom.model import DiffusionModel
@@ -8,6 +8,8 @@ from tokenloom.objectives.head_loss import Loss, training_loss
 from tokenloom.oracle import Oracle
 from tokenloom.posteriors import Denoiser, LeaveOneOut, Score, conditional_log_probs, convert
 from tokenloom.processes import AbsorbingUniform, Interpolating, Masked, MaskedUniform, MaxCoupling, Process, Uniform
+from tokenloom.randomness import RowGenerators
+from tokenloom.samplers import Samples, Step, run_sampler, sample
 from tokenloom.schedules import CosineSchedule, GeometricSchedule, LinearSchedule, PolynomialSchedule, Schedule
 from tokenloom.state import Noisy
 from tokenloom.store import load_model as load
@@ -33,8 +35,11 @@ __all__ = [
     "Oracle",
     "PolynomialSchedule",
     "Process",
+    "RowGenerators",
+    "Samples",
     "Schedule",
     "Score",
+    "Step",
     "Truncation",
     "Uniform",
     "conditional_log_probs",
@@ -43,6 +48,9 @@ __all__ = [
     "load",
     "nn",
     "objectives",
+    "run_sampler",
+    "sample",
+    "samplers",
     "training_loss",
     "truncate",
 ]

@@ -12,19 +12,15 @@ rounding of the probabilities themselves, at the cost of one float32 softmax, an
 
 import torch
 from jaxtyping import Float, Int
-from torch import Generator, Tensor
+from torch import Tensor
 
 from tokenloom.checks import check_finite_maximum
+from tokenloom.randomness import Randomness, uniform
 
 BLOCK = 256
 
 
-def uniform(shape: tuple[int, ...], generator: Generator | None, device: torch.device) -> Float[Tensor, "*shape"]:
-    """float64 numbers in [0, 1): 53 random bits, so rare events keep their frequency."""
-    return torch.rand(shape, generator=generator, device=device, dtype=torch.float64)
-
-
-def draw(logits: Float[Tensor, "*shape vocab"], generator: Generator | None = None) -> Int[Tensor, "*shape"]:
+def draw(logits: Float[Tensor, "*shape vocab"], generator: Randomness | None = None) -> Int[Tensor, "*shape"]:
     """One token a row from softmax(logits)."""
     check_finite_maximum("logits", logits)
     return invert(probabilities(logits), uniform(tuple(logits.shape[:-1]), generator, logits.device))

@@ -12,13 +12,14 @@ and where a product underflows (only chains with impossible transitions can) it 
 
 import torch
 from jaxtyping import Float
-from torch import Generator, Tensor
+from torch import Tensor
 
-from tokenloom.categorical import invert, uniform
+from tokenloom.categorical import invert
 from tokenloom.checks import check_tokens
 from tokenloom.oracle import ExactModel, check_distribution
 from tokenloom.posteriors import LeaveOneOut, Posterior
 from tokenloom.processes.base import Process
+from tokenloom.randomness import Randomness, uniform
 from tokenloom.schedules import Schedule
 from tokenloom.types import Logits, PerRow, Tokens
 
@@ -52,7 +53,7 @@ class MarkovOracle(ExactModel):
         self._check_mask_unused(self._marginals())
 
     @property
-    def _table(self) -> Tensor:
+    def table(self) -> Tensor:
         return self.initial
 
     def _leave_one_out(self, evidence: Logits) -> Logits:
@@ -66,7 +67,7 @@ class MarkovOracle(ExactModel):
         both = torch.stack(messages, 2)
         return both[0] + both[1].flip(1)
 
-    def sample(self, batch: int, generator: Generator | None = None) -> Tokens:
+    def sample(self, batch: int, generator: Randomness | None = None) -> Tokens:
         u = uniform((batch, self.length), generator, self.initial.device)
         tokens = [invert(self.initial.expand(batch, -1).contiguous(), u[:, 0])]
         for position in range(1, self.length):

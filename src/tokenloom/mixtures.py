@@ -10,10 +10,11 @@ from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Int
-from torch import Generator, Tensor
+from torch import Tensor
 
-from tokenloom.categorical import invert, probabilities, uniform
+from tokenloom.categorical import invert, probabilities
 from tokenloom.noise import Noise
+from tokenloom.randomness import Randomness, uniform
 from tokenloom.types import PerPosition, StateLogProbs, Tokens
 
 STAY, PREDICTION, NOISE = range(3)
@@ -49,11 +50,14 @@ class Mixture(Branches):
     def log_probs(self) -> StateLogProbs:
         return self.dense().log()
 
-    def draw(self, generator: Generator | None = None) -> Tokens:
+    def draw(self, generator: Randomness | None = None) -> Tokens:
         """Two uniform numbers a position: one for the branch, one for the token."""
         shape, device = tuple(self.stay.shape), self.stay.device
-        branch = invert(self.weights, uniform(shape, generator, device))
-        u = uniform(shape, generator, device)
+        return self.invert(uniform(shape, generator, device), uniform(shape, generator, device))
+
+    def invert(self, branch_number: PerPosition, u: PerPosition) -> Tokens:
+        """The draw that two uniform numbers a position stand for; a small `branch_number` stays."""
+        branch = invert(self.weights, branch_number)
         jumped = torch.where(branch == NOISE, self.noise.draw(u), self.stay)
         return self._draw_predictions(jumped, branch == PREDICTION, u)
 
@@ -70,6 +74,28 @@ class Rates(Branches):
     def off_diagonal(self) -> Float[Tensor, "batch length states"]:
         """The rate from x_t to each other state; 0 at x_t, where a jump changes nothing."""
         return self.dense().scatter(-1, self.stay.unsqueeze(-1), 0.0)
+
+    def elsewhere(self) -> Float[Tensor, "batch length 3"]:
+        """The rates of jumps that change the token; summed over branches, the rate of leaving x_t."""
+        predicted = self._prediction_elsewhere()[1]
+        leaving = 1 - self.noise.probability_of(self.stay)
+        shares = branches(torch.zeros_like(predicted), predicted, leaving)
+        return torch.where(shares > 0, self.weights * shares, 0)  # an infinite rate to where it is goes nowhere
+
+    def invert_elsewhere(self, branch_number: PerPosition, u: PerPosition) -> Tokens:
+        """The other token that two uniform numbers a position stand for; x_t where there is no other."""
+        rates, (others, mass) = self.elsewhere(), self._prediction_elsewhere()
+        possible = rates.sum(-1) > 0
+        branch = invert(torch.where(possible.unsqueeze(-1), rates, 1), branch_number)
+        predicted = invert(torch.where(mass.unsqueeze(-1) > 0, others, 1), u)
+        jumped = torch.where(branch == PREDICTION, predicted, self.noise.draw_other(self.stay, u))
+        return torch.where(possible, jumped, self.stay)
+
+    def _prediction_elsewhere(self) -> tuple[Tensor, PerPosition]:
+        """The prediction's probabilities with none at x_t, and their sum."""
+        nu = self._prediction_over(self.noise.log_probs().shape[-1]).double()
+        others = nu.scatter(-1, self.stay.unsqueeze(-1), 0.0)
+        return others, others.sum(-1)
 
 
 def branches(stay: Tensor, prediction: Tensor, noise: Tensor) -> Float[Tensor, "batch length 3"]:

@@ -73,16 +73,41 @@ class DiffusionModel(nn.Module):
 
     def predict(self, noisy: Noisy) -> Posterior:
         """The network's posterior at x_t; a denoiser puts all mass on tokens that are already revealed."""
-        shown = self.shown(noisy)
-        if architecture(self.network) is not None:
-            logits = self.network(shown.tokens, shown.time, shown.absorbing, shown.fixed)
-        elif shown.absorbing is not None:
-            logits = self.network(shown.tokens, shown.time, shown.absorbing)
-        else:
-            logits = self.network(shown.tokens, shown.time)
-        prediction = self.interpret(logits, noisy)
+        prediction = self.interpret(self._logits(noisy), noisy)
         prediction.check(noisy, self.process)
         return prediction
+
+    def body(self, noisy: Noisy) -> Tensor:
+        """All of the network but its head, [batch, length, features]; all of it where it has no head of its own."""
+        if not isinstance(self.network, Transformer):
+            return self._logits(noisy)
+        shown = self.shown(noisy)
+        return self.network.features(shown.tokens, shown.time, shown.absorbing, shown.fixed)
+
+    def head(self, features: Float[Tensor, "rows features"]) -> Float[Tensor, "rows out"]:
+        """Logits from the features of some positions."""
+        if not isinstance(self.network, Transformer):
+            return features
+        logits: Tensor = self.network.head(features)
+        return logits
+
+    @property
+    def timeless(self) -> bool:
+        """Whether the network is known to ignore the time."""
+        inner = architecture(self.network)
+        return inner is not None and not inner.config.time
+
+    def with_process(self, process: Process) -> "DiffusionModel":
+        """The same network under another process that shows it what it was trained on."""
+        return DiffusionModel(self.network, process, predicts=self.predicts)
+
+    def _logits(self, noisy: Noisy) -> Tensor:
+        shown = self.shown(noisy)
+        if architecture(self.network) is not None:
+            return self.network(shown.tokens, shown.time, shown.absorbing, shown.fixed)
+        if shown.absorbing is not None:
+            return self.network(shown.tokens, shown.time, shown.absorbing)
+        return self.network(shown.tokens, shown.time)
 
     def shown(self, noisy: Noisy) -> NetworkInput:
         """The state as the network reads it: behind the mask for `MaskedUniform`, with U for `AbsorbingUniform`."""

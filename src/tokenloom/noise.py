@@ -26,6 +26,10 @@ class Noise(ABC):
     def draw(self, u: PerPosition) -> Tokens:
         """A token a position, by inversion of the uniform numbers u."""
 
+    @abstractmethod
+    def draw_other(self, tokens: Tokens, u: PerPosition) -> Tokens:
+        """The same given that it is not the given token; any token where there is no other."""
+
 
 @dataclass(frozen=True)
 class UniformNoise(Noise):
@@ -44,6 +48,9 @@ class UniformNoise(Noise):
 
     def draw(self, u: PerPosition) -> Tokens:
         return draw_uniform_tokens(u, self.vocab_size)
+
+    def draw_other(self, tokens: Tokens, u: PerPosition) -> Tokens:
+        return (tokens + 1 + draw_uniform_tokens(u, self.vocab_size - 1)) % self.vocab_size
 
 
 @dataclass(frozen=True)
@@ -66,6 +73,9 @@ class PointNoise(Noise):
     def draw(self, u: PerPosition) -> Tokens:
         return self.tokens
 
+    def draw_other(self, tokens: Tokens, u: PerPosition) -> Tokens:
+        return self.tokens
+
 
 @dataclass(frozen=True)
 class TableNoise(Noise):
@@ -81,3 +91,7 @@ class TableNoise(Noise):
 
     def draw(self, u: PerPosition) -> Tokens:
         return invert(self.pi.expand(len(u), -1, -1).contiguous(), u)
+
+    def draw_other(self, tokens: Tokens, u: PerPosition) -> Tokens:
+        others = self.pi.expand(len(u), -1, -1).scatter(-1, tokens.unsqueeze(-1), 0.0)
+        return invert(torch.where(others.sum(-1, keepdim=True) > 0, others, 1), u)

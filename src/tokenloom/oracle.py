@@ -10,18 +10,23 @@ oracle answers with the uniform law there.
 """
 
 from abc import ABC, abstractmethod
+from copy import copy
+from typing import TypeVar
 
 import torch
 from jaxtyping import Float
-from torch import Generator, Tensor
+from torch import Tensor
 
-from tokenloom.categorical import invert, uniform
+from tokenloom.categorical import invert
 from tokenloom.checks import check_device, check_tokens
-from tokenloom.posteriors import Denoiser, LeaveOneOut, Posterior, Score, add_evidence, convert_at
+from tokenloom.posteriors import Denoiser, LeaveOneOut, OverTokens, Posterior, Score, add_evidence, convert_at
 from tokenloom.processes.base import Process
+from tokenloom.randomness import Randomness, uniform
 from tokenloom.schedules import Schedule
 from tokenloom.state import Noisy
 from tokenloom.types import Logits, PerRow, Tokens
+
+Self = TypeVar("Self", bound="ExactModel")
 
 
 class ExactModel(ABC):
@@ -51,16 +56,40 @@ class ExactModel(ABC):
         """The exact posterior at x_t, in the representation this model predicts."""
         self.process.check_state(noisy)
         self._check_length(noisy.tokens)
-        blank = self._table.new_zeros((*noisy.tokens.shape, self.process.vocab_size))
+        blank = self.table.new_zeros((*noisy.tokens.shape, self.process.vocab_size))
         check_device("x_t", noisy.tokens, blank)
         evidence = add_evidence(blank, noisy.tokens, self.process.evidence(noisy))
         logits = self._leave_one_out(evidence)
         possible = logits.amax(-1, keepdim=True) > -torch.inf
         return convert_at(LeaveOneOut(torch.where(possible, logits, 0)), self.predicts, noisy, self.process)
 
+    def body(self, noisy: Noisy) -> Tensor:
+        """What a network would put out: the logits of the prediction."""
+        prediction = self.predict(noisy)
+        return prediction.log_ratios if isinstance(prediction, Score) else _logits(prediction)
+
+    def head(self, features: Float[Tensor, "rows features"]) -> Float[Tensor, "rows out"]:
+        """Nothing is left to do."""
+        return features
+
+    def interpret(self, logits: Float[Tensor, "batch length out"], noisy: Noisy) -> Posterior:
+        """Logits of the prediction as the posterior they are."""
+        return Score(logits) if self.predicts is Score else self.predicts(logits)
+
+    @property
+    def timeless(self) -> bool:
+        """An oracle looks at the time."""
+        return False
+
+    def with_process(self: Self, process: Process) -> Self:
+        """The same distribution under another process."""
+        other = copy(self)
+        other.process = process
+        return other
+
     @property
     @abstractmethod
-    def _table(self) -> Tensor:
+    def table(self) -> Tensor:
         """The tensor whose dtype and device the oracle computes with."""
 
     @abstractmethod
@@ -68,7 +97,7 @@ class ExactModel(ABC):
         """log nu, up to a constant a position, from log q(x_t^l | x_0^l = k)."""
 
     @abstractmethod
-    def sample(self, batch: int, generator: Generator | None = None) -> Tokens:
+    def sample(self, batch: int, generator: Randomness | None = None) -> Tokens:
         """Exact draws from p_0."""
 
     @abstractmethod
@@ -110,7 +139,7 @@ class Oracle(ExactModel):
             self._check_mask_unused(p0.movedim(axis, -1))
 
     @property
-    def _table(self) -> Tensor:
+    def table(self) -> Tensor:
         return self.p0
 
     def _leave_one_out(self, evidence: Logits) -> Logits:
@@ -129,7 +158,7 @@ class Oracle(ExactModel):
         shape[axis] = values.shape[1]
         return values.view(len(values), *shape)
 
-    def sample(self, batch: int, generator: Generator | None = None) -> Tokens:
+    def sample(self, batch: int, generator: Randomness | None = None) -> Tokens:
         u = uniform((batch,), generator, self.p0.device)
         flat = invert(self.p0.flatten().expand(batch, -1).contiguous(), u)
         return torch.stack(torch.unravel_index(flat, self.p0.shape), -1)
@@ -141,6 +170,11 @@ class Oracle(ExactModel):
 
     def entropy(self) -> float:
         return float(torch.special.entr(self.p0).sum())
+
+
+def _logits(prediction: Posterior) -> Tensor:
+    assert isinstance(prediction, OverTokens)
+    return prediction.logits
 
 
 def check_distribution(name: str, probabilities: Tensor) -> None:

@@ -33,10 +33,11 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Generator, Tensor
 
-from tokenloom.categorical import draw_uniform_tokens, uniform
+from tokenloom.categorical import draw_uniform_tokens
 from tokenloom.data.base import Dataset
 from tokenloom.data.sudoku_solver import BLANK, BOXES, box_shape, cell_units, random_grid, solve
 from tokenloom.nn.conditioning import grid_relations
+from tokenloom.randomness import uniform
 from tokenloom.types import Flags, Tokens
 
 GIVENS = {4: (4, 10), 6: (8, 24), 9: (17, 50)}

@@ -10,7 +10,7 @@ whose weights are known beforehand.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
@@ -67,12 +67,12 @@ def loss_at(
     assert isinstance(model, DiffusionModel)
     shown = model.shown(noisy)
     features = network.features(shown.tokens, shown.time, shown.absorbing, shown.fixed).flatten(0, 1)
-    rows = as_rows(noisy)
+    rows = noisy.positions(torch.ones_like(noisy.tokens, dtype=torch.bool))
     clean = x_0.reshape(-1, 1)
 
     def row_loss(logits: Tensor, part: slice) -> Tensor:
         prediction = as_posterior(logits.unsqueeze(1), model.predicts)
-        losses = objective.per_token(prediction, clean[part], cut(rows, part), model.process).squeeze(1)
+        losses = objective.per_token(prediction, clean[part], rows.sequences(part), model.process).squeeze(1)
         return losses if rows.fixed is None else losses.masked_fill(rows.fixed[part].squeeze(1), 0)
 
     mean, per_token = head_loss(features, network.head, row_loss, weights.flatten())
@@ -86,30 +86,6 @@ def head_loss(
     needed = torch.is_grad_enabled() and any(part.requires_grad for part in (features, head.weight, head.bias))
     total, per_row = _HeadLoss.apply(features, head.weight, head.bias, row_loss, weights, needed)  # type: ignore[no-untyped-call]
     return total, per_row
-
-
-def as_rows(noisy: Noisy) -> Noisy:
-    """A batch of sequences as a batch of single positions."""
-    length = noisy.tokens.shape[1]
-    return Noisy(
-        noisy.tokens.reshape(-1, 1),
-        noisy.t.repeat_interleave(length),
-        noisy.alpha_t.repeat_interleave(length),
-        None if noisy.aux is None else noisy.aux.reshape(-1, 1),
-        None if noisy.fixed is None else noisy.fixed.reshape(-1, 1),
-    )
-
-
-def cut(noisy: Noisy, part: slice) -> Noisy:
-    """Some rows of a batch."""
-    return replace(
-        noisy,
-        tokens=noisy.tokens[part],
-        t=noisy.t[part],
-        alpha_t=noisy.alpha_t[part],
-        aux=None if noisy.aux is None else noisy.aux[part],
-        fixed=None if noisy.fixed is None else noisy.fixed[part],
-    )
 
 
 class _HeadLoss(torch.autograd.Function):

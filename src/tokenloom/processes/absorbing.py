@@ -13,14 +13,14 @@ after each step of the *uniform* bridge recovers the reverse chain of UDM (`main
 from dataclasses import dataclass
 
 import torch
-from torch import Generator
 
-from tokenloom.categorical import draw_uniform_tokens, uniform
+from tokenloom.categorical import draw_uniform_tokens
 from tokenloom.checks import check_time, check_tokens
 from tokenloom.mixtures import Mixture, branches
 from tokenloom.noise import Noise, PointNoise, UniformNoise
 from tokenloom.processes.base import Process
 from tokenloom.processes.uniform import Uniform
+from tokenloom.randomness import Randomness, uniform
 from tokenloom.state import Noisy
 from tokenloom.types import Auxiliary, PerRow, Tokens
 
@@ -34,7 +34,7 @@ class AbsorbingUniform(Process):
         """The process left when U is averaged out."""
         return Uniform(self.vocab_size, schedule=self.schedule)
 
-    def auxiliary(self, x_0: Tokens, generator: Generator | None) -> Auxiliary | None:
+    def auxiliary(self, x_0: Tokens, generator: Randomness | None) -> Auxiliary | None:
         return draw_uniform_tokens(uniform(tuple(x_0.shape), generator, x_0.device), self.vocab_size)
 
     def noise(self, noisy: Noisy) -> Noise:

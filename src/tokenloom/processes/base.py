@@ -12,10 +12,8 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import torch
-from torch import Generator
 
 from tokenloom import bridges, rates
-from tokenloom.categorical import uniform
 from tokenloom.checks import (
     check_alpha,
     check_mask,
@@ -26,8 +24,9 @@ from tokenloom.checks import (
     check_tokens,
 )
 from tokenloom.forward import ForwardLaw
-from tokenloom.mixtures import Mixture, Rates, branches
+from tokenloom.mixtures import STAY, Mixture, Rates, branches
 from tokenloom.posteriors import Denoiser, OverTokens, Posterior, split_probability
+from tokenloom.randomness import Randomness, uniform
 from tokenloom.schedules import Schedule
 from tokenloom.state import Noisy
 from tokenloom.types import Auxiliary, Flags, PerPosition, PerRow, Tokens
@@ -62,11 +61,11 @@ class Process(ForwardLaw):
         """The id that clean data may not contain, if there is one inside the vocabulary."""
         return None
 
-    def auxiliary(self, x_0: Tokens, generator: Generator | None) -> Auxiliary | None:
+    def auxiliary(self, x_0: Tokens, generator: Randomness | None) -> Auxiliary | None:
         """The auxiliary variable of a lifted process, drawn from its own law."""
         return None
 
-    def corrupt(self, x_0: Tokens, t: PerRow, generator: Generator | None = None, fixed: Flags | None = None) -> Noisy:
+    def corrupt(self, x_0: Tokens, t: PerRow, generator: Randomness | None = None, fixed: Flags | None = None) -> Noisy:
         """x_t ~ q_{t|0}(. | x_0), with its auxiliary variable; `fixed` positions stay clean."""
         self.check_clean(x_0, fixed)
         check_time("t", t, x_0)
@@ -74,7 +73,7 @@ class Process(ForwardLaw):
         return replace(clean, tokens=self.marginal(clean, x_0).draw(generator))
 
     def prior(
-        self, batch: int, length: int, generator: Generator | None = None, device: torch.device | str | None = None
+        self, batch: int, length: int, generator: Randomness | None = None, device: torch.device | str | None = None
     ) -> Noisy:
         """The state that sampling starts from, at t = 1: nothing of x_0 is left.
 
@@ -108,6 +107,23 @@ class Process(ForwardLaw):
         """The law of x_s given x_t and the prediction, for s < t."""
         self._check_step(noisy, s, prediction)
         return self._mixture(self._bridge_weights(noisy, s, prediction), noisy, prediction)
+
+    def stay_bound(self, noisy: Noisy, s: PerRow) -> PerPosition:
+        """The least probability of staying in `bridge`, whatever is predicted: that of a prediction without x_t.
+
+        A position whose uniform number falls below it stays, and needs no prediction.
+        """
+        check_order(s, noisy.t)
+        weights = self._bridge_weights(noisy, s, self._other_tokens(noisy))
+        return self._hold_fixed(weights, noisy, 1.0)[..., STAY]
+
+    def rate_bound(self, noisy: Noisy) -> PerPosition:
+        """The largest total rate of `reverse_rates`, whatever is predicted."""
+        weights = self._rate_weights(noisy, self._other_tokens(noisy))
+        return self._hold_fixed(weights, noisy, 0.0).sum(-1)
+
+    def _other_tokens(self, noisy: Noisy) -> Tokens:
+        return (noisy.tokens + 1) % self.vocab_size
 
     def reverse_rates(self, noisy: Noisy, prediction: Prediction) -> Rates:
         """Rates of the chain that runs from t = 1 down to 0, given the prediction or (clean tokens) given x_0."""

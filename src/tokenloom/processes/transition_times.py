@@ -16,10 +16,8 @@ Since alpha_tau is uniform on [0, 1], each piece is `inverse` of a uniform numbe
 from dataclasses import dataclass, replace
 
 import torch
-from torch import Generator
 
 from tokenloom import bridges, rates
-from tokenloom.categorical import uniform
 from tokenloom.checks import check_order, check_time, check_tokens
 from tokenloom.forward import evidence_of, reveal_level
 from tokenloom.mixtures import Mixture, Rates, branches
@@ -27,6 +25,7 @@ from tokenloom.posteriors import LeaveOneOut
 from tokenloom.processes.base import Prediction
 from tokenloom.processes.mask import HasMask
 from tokenloom.processes.uniform import Uniform
+from tokenloom.randomness import Randomness, uniform
 from tokenloom.state import Noisy
 from tokenloom.types import Auxiliary, Flags, PerPosition, PerRow, Tokens
 
@@ -49,11 +48,11 @@ class MaskedUniform(HasMask, Uniform):
         lost = _times(noisy) <= noisy.t[:, None]
         return lost if noisy.fixed is None else lost & ~noisy.fixed
 
-    def auxiliary(self, x_0: Tokens, generator: Generator | None) -> Auxiliary | None:
+    def auxiliary(self, x_0: Tokens, generator: Randomness | None) -> Auxiliary | None:
         return self.schedule.inverse(uniform(tuple(x_0.shape), generator, x_0.device))
 
     def prior(
-        self, batch: int, length: int, generator: Generator | None = None, device: torch.device | str | None = None
+        self, batch: int, length: int, generator: Randomness | None = None, device: torch.device | str | None = None
     ) -> Noisy:
         """Uniform tokens, with tau drawn given tau <= 1: at t = 1 every token is lost."""
         state = super().prior(batch, length, generator, device)
@@ -85,7 +84,7 @@ class MaskedUniform(HasMask, Uniform):
         moving = super().forward_rates(noisy, x_0)
         return replace(moving, weights=moving.weights * ~self.lost(noisy).unsqueeze(-1))
 
-    def resample_times(self, x_0: Tokens, x_s: Tokens, s: PerRow, generator: Generator | None = None) -> PerPosition:
+    def resample_times(self, x_0: Tokens, x_s: Tokens, s: PerRow, generator: Randomness | None = None) -> PerPosition:
         """tau_s given x_0 and x_s."""
         check_tokens("x_0", x_0, self.vocab_size)
         check_tokens("x_s", x_s, self.vocab_size)

@@ -7,7 +7,6 @@ processes, each drawing the whole batch and keeping its part, see what one proce
 Times are antithetic over the whole batch: t_j = floor + (1 - floor) ((u + j)/B mod 1), one u a step.
 """
 
-import hashlib
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -16,8 +15,8 @@ from torch import Generator, Tensor
 
 from tokenloom.data.base import Dataset, take
 from tokenloom.objectives.base import Objective
-from tokenloom.objectives.head_loss import cut
 from tokenloom.processes.base import Process
+from tokenloom.randomness import derive_seed
 from tokenloom.state import Noisy
 from tokenloom.types import PerPosition, PerRow, Tokens
 
@@ -32,7 +31,7 @@ class Batch:
 
     def part(self, rows: slice) -> "Batch":
         """Some rows."""
-        return Batch(self.x_0[rows], cut(self.noisy, rows), self.weights[rows])
+        return Batch(self.x_0[rows], self.noisy.sequences(rows), self.weights[rows])
 
     def to(self, device: torch.device) -> "Batch":
         """On another device; levels stay float64 where the device has it."""
@@ -50,8 +49,7 @@ class Batch:
 
 def seeded(*key: int | str) -> Generator:
     """A generator that depends on nothing but its key."""
-    digest = hashlib.sha256(repr(key).encode()).digest()
-    return torch.Generator().manual_seed(int.from_bytes(digest[:8], "big") >> 1)
+    return torch.Generator().manual_seed(derive_seed(*key))
 
 
 def training_batch(

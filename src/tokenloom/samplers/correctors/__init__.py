@@ -1,0 +1,1 @@
+"""One corrector a file; each registers itself."""

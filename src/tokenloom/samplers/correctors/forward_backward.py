@@ -1,0 +1,47 @@
+r"""The forward-backward corrector (Campbell et al.): noise a little, denoise the same way back.
+
+    x_{t'} ~ q_{t'|t}(. | x_t) with alpha_{t'} = (1 - amount) alpha_t,   then x_t ~ p(. | x_{t'}), an ancestral step
+
+Both halves carry p_t to p_{t'} and back, so p_t is invariant up to the factorisation of the backward step; for a small
+`amount` it is a step of the chain with rates forward + reverse.  It looks at nothing to decide what to redo.
+"""
+
+from dataclasses import dataclass
+
+from tokenloom.processes import Masked, Uniform
+from tokenloom.randomness import Randomness
+from tokenloom.samplers.evaluator import Evaluator
+from tokenloom.samplers.kernel import Corrector, register
+from tokenloom.samplers.predictors.ancestral import Ancestral
+from tokenloom.state import Noisy
+
+
+@register("forward-backward")
+@dataclass(frozen=True)
+class ForwardBackward(Corrector):
+    """Up and down again."""
+
+    steps: int = 1
+    """Corrector steps after each predictor step."""
+    amount: float = 0.05
+    """The share of the signal that is lost and regained."""
+
+    serves = (Uniform, Masked)
+
+    def __post_init__(self) -> None:
+        if self.steps < 1:
+            raise ValueError(f"steps must be at least 1, got {self.steps}")
+        if not 0 < self.amount < 1:
+            raise ValueError(f"amount must be in (0, 1), got {self.amount}")
+
+    @property
+    def evaluations(self) -> int:
+        return self.steps
+
+    def correct(self, evaluate: Evaluator, noisy: Noisy, generator: Randomness | None, call: int) -> Noisy:
+        process = evaluate.process
+        later = process.schedule.inverse((1 - self.amount) * noisy.alpha_t).clamp(max=1)
+        for _ in range(self.steps):
+            noised = process.arrive(noisy, process.forward(noisy, later).draw(generator), later)
+            noisy = Ancestral().step(evaluate, noised, noisy.t, generator)
+        return noisy

@@ -1,0 +1,207 @@
+r"""The driver: it owns the time grid, given positions, truncation, seeds, progress and callbacks.
+
+    prior at t = 1  ->  [ predictor t -> s, then m corrector steps at s ] over the grid  ->  tokens at t = 0
+
+`steps` is the budget of network evaluations a sequence, the correctors' included: n predictor steps with m corrector
+steps between them cost n + (n - 1) m.  (At t = 0 there is no noise left to correct at.)
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from tokenloom.checks import check_device, check_mask
+from tokenloom.model import DiffusionModel, architecture
+from tokenloom.oracle import ExactModel
+from tokenloom.processes import AbsorbingUniform, Masked, MaskedUniform, Process
+from tokenloom.randomness import Randomness
+from tokenloom.samplers.evaluator import Evaluator, Model, Prediction
+from tokenloom.samplers.grids import GridName, time_grid
+from tokenloom.samplers.kernel import CORRECTORS, PREDICTORS, Corrector, Predictor, make
+from tokenloom.state import Noisy
+from tokenloom.truncation import Truncation
+from tokenloom.types import Flags, Tokens
+
+Given = Literal["auto", "clean", "noised"]
+
+
+@dataclass(frozen=True)
+class Step:
+    """What `on_step` sees after a predictor step and its corrections."""
+
+    index: int
+    """Steps done, from 1."""
+    count: int
+    before: Noisy
+    after: Noisy
+    prediction: Prediction
+    """The model's prediction at `before`; asking for more of it than the step did evaluates the network."""
+
+    @property
+    def changed(self) -> Flags:
+        """Positions whose token changed."""
+        return self.before.tokens != self.after.tokens
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Tokens, and what they cost."""
+
+    tokens: Tokens
+    evaluations: Int[Tensor, "batch"]
+    """Network evaluations of each row; a step in which no position of a row moves costs it none."""
+
+
+def sample(
+    model: Model,
+    batch: int,
+    length: int | None = None,
+    steps: int = 128,
+    predictor: Predictor | str = "ancestral",
+    corrector: Corrector | str | None = None,
+    truncation: Truncation | None = None,
+    fixed: tuple[Tokens, Flags] | None = None,
+    generator: Randomness | None = None,
+    on_step: Callable[[Step], None] | None = None,
+) -> Tokens:
+    """Draw sequences; `run_sampler` has more options and says what it cost."""
+    return run_sampler(model, batch, length, steps, predictor, corrector, truncation, fixed, generator, on_step).tokens
+
+
+@torch.inference_mode()
+def run_sampler(
+    model: Model,
+    batch: int,
+    length: int | None = None,
+    steps: int = 128,
+    predictor: Predictor | str = "ancestral",
+    corrector: Corrector | str | None = None,
+    truncation: Truncation | None = None,
+    fixed: tuple[Tokens, Flags] | None = None,
+    generator: Randomness | None = None,
+    on_step: Callable[[Step], None] | None = None,
+    grid: GridName | Float[Tensor, "times"] = "uniform",
+    given: Given = "auto",
+) -> Samples:
+    """Draw sequences with a budget of `steps` evaluations each.
+
+    `fixed` are given tokens and the flags of their positions.  They are shown `clean` to models that know given
+    positions and under processes whose clean tokens show, else `noised` to the current level at every step.
+    """
+    predictor = make(predictor, PREDICTORS) if isinstance(predictor, str) else predictor
+    corrector = make(corrector, CORRECTORS) if isinstance(corrector, str) else corrector
+    length, device = _length(model, length), _device(model, generator)
+    model = predictor.prepare(model)
+    if corrector is not None:
+        corrector.check(model)
+    times = time_grid(grid, _predictor_steps(steps, corrector)).to(device)
+    evaluate = Evaluator(model, truncation, batch)
+    with _evaluating(model):
+        noisy = predictor.initial(model.process, batch, length, generator, device)
+        pin = _Pin.make(model, fixed, noisy, given)
+        noisy = pin(noisy, generator)
+        for index in range(len(times) - 1):
+            before, s = noisy, times[index + 1].expand(batch)
+            noisy = pin(predictor.step(evaluate, noisy, s, generator), generator)
+            prediction = evaluate.last_at(before)
+            if corrector is not None and times[index + 1] > 0:
+                noisy = pin(corrector.correct(evaluate, noisy, generator, index), generator)
+            if on_step is not None:
+                on_step(Step(index + 1, len(times) - 1, before, noisy, prediction))
+    return Samples(pin.result(noisy.tokens), evaluate.evaluations)
+
+
+@dataclass(frozen=True)
+class _Pin:
+    """Holds the given positions."""
+
+    process: Process
+    tokens: Tokens | None = None
+    flags: Flags | None = None
+    clean: bool = True
+
+    @classmethod
+    def make(cls, model: Model, fixed: tuple[Tokens, Flags] | None, noisy: Noisy, given: Given) -> "_Pin":
+        if fixed is None:
+            return cls(model.process)
+        tokens, flags = (part.expand_as(noisy.tokens) if part.ndim == 1 else part for part in fixed)
+        if tokens.shape != noisy.tokens.shape:
+            raise ValueError(
+                f"fixed tokens have shape {list(tokens.shape)}, but {list(noisy.tokens.shape)} are to be sampled"
+            )
+        check_mask("the flags of fixed", flags, noisy.tokens)
+        check_device("fixed tokens", tokens, noisy.tokens)
+        tokens = torch.where(flags, tokens, 0)
+        model.process.check_clean(tokens)
+        return cls(model.process, tokens, flags, _shows_given(model) if given == "auto" else given == "clean")
+
+    def __call__(self, noisy: Noisy, generator: Randomness | None) -> Noisy:
+        if self.tokens is None or self.flags is None:
+            return noisy
+        if not self.clean:
+            level = replace(noisy, tokens=self.tokens)
+            noised = self.process.marginal(level, self.tokens).draw(generator)
+            return replace(noisy, tokens=torch.where(self.flags, noised, noisy.tokens))
+        noisy = replace(noisy, tokens=torch.where(self.flags, self.tokens, noisy.tokens), fixed=self.flags)
+        if isinstance(self.process, AbsorbingUniform) and noisy.aux is not None:
+            other = (self.tokens + 1) % self.process.vocab_size  # a token other than U is clean to the network
+            noisy = replace(noisy, aux=torch.where(self.flags & (noisy.aux == self.tokens), other, noisy.aux))
+        return noisy
+
+    def result(self, tokens: Tokens) -> Tokens:
+        """The given tokens are given back."""
+        return tokens if self.tokens is None or self.flags is None else torch.where(self.flags, self.tokens, tokens)
+
+
+def _shows_given(model: Model) -> bool:
+    """Whether a clean token among noisy ones is something the model knows."""
+    if isinstance(model, ExactModel) or isinstance(model.process, Masked | MaskedUniform | AbsorbingUniform):
+        return True
+    inner = architecture(model.network)
+    return inner is not None and inner.config.fixed
+
+
+def _predictor_steps(steps: int, corrector: Corrector | None) -> int:
+    if steps < 1:
+        raise ValueError(f"steps must be at least 1, got {steps}")
+    extra = 0 if corrector is None else corrector.evaluations
+    return (steps + extra) // (1 + extra)
+
+
+def _length(model: Model, length: int | None) -> int:
+    if isinstance(model, ExactModel):
+        known: int | None = model.length
+    else:
+        inner = architecture(model.network)
+        known = None if inner is None else inner.config.length
+    if length is None and known is None:
+        raise ValueError("this network does not say how long its sequences are; pass length")
+    if length is not None and length < 1:
+        raise ValueError(f"length must be at least 1, got {length}")
+    return known if length is None else length  # type: ignore[return-value]
+
+
+def _device(model: Model, generator: Randomness | None) -> torch.device:
+    tensor = next(model.parameters(), None) if isinstance(model, DiffusionModel) else model.table
+    device = tensor.device if tensor is not None else generator.device if generator is not None else torch.device("cpu")
+    if generator is not None and generator.device.type != device.type:
+        raise ValueError(f"the generator is on {generator.device} but the model is on {device}; make one there")
+    return device
+
+
+@contextmanager
+def _evaluating(model: Model) -> Iterator[None]:
+    """Without dropout, whatever mode the model was in."""
+    training = isinstance(model, nn.Module) and model.training
+    if isinstance(model, nn.Module):
+        model.eval()
+    try:
+        yield
+    finally:
+        if isinstance(model, nn.Module):
+            model.train(training)

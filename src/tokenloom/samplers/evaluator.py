@@ -1,0 +1,135 @@
+r"""Network evaluations, lazily: features for the rows that need them, logits for the positions that need them.
+
+A kernel draws the branch of every position first and then asks for the prediction only where it is to be drawn from.
+One answer to such a question is a batch of single positions, in the representation the kernel names:
+
+    model's prediction  ->  truncation's representation  ->  truncated  ->  kernel's representation.
+
+Rows that no question touches are never evaluated, and a network that ignores the time is not asked again about a row
+that has not changed.  `evaluations` counts what each row has really cost.
+"""
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from tokenloom.categorical import invert, probabilities
+from tokenloom.mixtures import Mixture
+from tokenloom.model import DiffusionModel
+from tokenloom.oracle import ExactModel
+from tokenloom.posteriors import OverTokens, Posterior, convert_at
+from tokenloom.processes.base import Process
+from tokenloom.state import Noisy
+from tokenloom.truncation import Truncation
+from tokenloom.types import Flags, PerPosition, PerRow, Tokens
+
+Model = DiffusionModel | ExactModel
+Kind = TypeVar("Kind", bound=OverTokens)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Predictions at some positions of a batch, with the state of each as a sequence of length one."""
+
+    where: Flags
+    noisy: Noisy
+    posterior: OverTokens
+
+    def rows(self, values: PerRow) -> Float[Tensor, "positions"]:
+        """A value a row as a value a position asked about."""
+        return values[self.where.nonzero()[:, 0]]
+
+    def at(self, values: Float[Tensor, "batch length"]) -> Float[Tensor, "positions 1"]:
+        """A value a position of the batch at those asked about."""
+        return values[self.where].unsqueeze(1)
+
+    def scatter(self, tokens: Tokens, drawn: Int[Tensor, "positions 1"]) -> Tokens:
+        """Tokens with those of the positions asked about replaced."""
+        return tokens.masked_scatter(self.where, drawn)
+
+    def draw(self, tokens: Tokens, u: PerPosition) -> Tokens:
+        """Tokens with those asked about drawn from the prediction."""
+        return self.scatter(tokens, invert(probabilities(self.posterior.logits), self.at(u)))
+
+    def draw_from(self, law: Mixture, tokens: Tokens, branch: PerPosition, token: PerPosition) -> Tokens:
+        """Tokens with those asked about drawn from a law over them."""
+        return self.scatter(tokens, law.invert(self.at(branch), self.at(token)))
+
+
+class Evaluator:
+    """A model with its truncation, and the count of its evaluations."""
+
+    def __init__(self, model: Model, truncation: Truncation | None, batch: int) -> None:
+        self.model, self.truncation = model, truncation
+        self.evaluations = torch.zeros(batch, dtype=torch.int64)
+        self.last: Prediction | None = None
+
+    @property
+    def process(self) -> Process:
+        """The process that is sampled."""
+        return self.model.process
+
+    def last_at(self, noisy: Noisy) -> "Prediction":
+        """The prediction at a state, the last one if it was there."""
+        return self.last if self.last is not None and self.last.noisy is noisy else Prediction(self, noisy, None)
+
+    def __call__(self, noisy: Noisy) -> "Prediction":
+        """The prediction at a state; nothing is computed yet."""
+        self.last = Prediction(self, noisy, self.last if self.model.timeless else None)
+        return self.last
+
+
+class Prediction:
+    """What the model says of one state, computed where and when it is asked."""
+
+    def __init__(self, evaluator: Evaluator, noisy: Noisy, previous: "Prediction | None") -> None:
+        self.evaluator, self.noisy = evaluator, noisy
+        self._shown = _shown(evaluator.model, noisy)
+        self._features: Tensor | None = None
+        self._known = torch.zeros(len(noisy.tokens), dtype=torch.bool, device=noisy.tokens.device)
+        if previous is not None:
+            self._features = previous._features
+            self._known = previous._known & (self._shown == previous._shown).all(1)
+
+    def at(self, where: Flags, kind: type[Kind], truncated: bool = True) -> Answer:
+        """The prediction at the flagged positions."""
+        model, noisy = self.evaluator.model, self.noisy.positions(where)
+        if not len(noisy.tokens):
+            nothing = torch.zeros(0, 1, model.process.vocab_size, device=where.device)
+            return Answer(where, noisy, kind(nothing))
+        logits = model.head(self._evaluated(where.any(1))[where]).unsqueeze(1)
+        posterior: Posterior = model.interpret(logits, noisy)
+        truncation = self.evaluator.truncation
+        if truncated and truncation is not None:
+            posterior = truncation(convert_at(posterior, truncation.on, noisy, model.process))
+        return Answer(where, noisy, convert_at(posterior, kind, noisy, model.process))
+
+    def everywhere(self, kind: type[Kind], truncated: bool = True) -> Kind:
+        """The prediction at every position, [batch, length, vocab]."""
+        answer = self.at(torch.ones_like(self.noisy.tokens, dtype=torch.bool), kind, truncated)
+        return kind(answer.posterior.logits.view(*self.noisy.tokens.shape, -1))
+
+    def _evaluated(self, needed: Bool[Tensor, "batch"]) -> Tensor:
+        """Features with the needed rows filled in."""
+        missing = needed & ~self._known
+        if bool(missing.any()):
+            self.evaluator.evaluations += missing.cpu()
+            rows = missing.nonzero().squeeze(1)
+            whole = len(rows) == len(missing)
+            fresh = self.evaluator.model.body(self.noisy if whole else self.noisy.sequences(rows))
+            if whole:
+                self._features = fresh
+            else:
+                kept = self._features
+                blank = fresh.new_zeros((len(missing), *fresh.shape[1:])) if kept is None else kept
+                self._features = blank.index_copy(0, rows, fresh)
+            self._known = self._known | missing
+        assert self._features is not None
+        return self._features
+
+
+def _shown(model: Model, noisy: Noisy) -> Tokens:
+    return model.shown(noisy).tokens if isinstance(model, DiffusionModel) and model.timeless else noisy.tokens

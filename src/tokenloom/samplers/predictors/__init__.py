@@ -1,0 +1,1 @@
+"""One predictor a file; each registers itself."""

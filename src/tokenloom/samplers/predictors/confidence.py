@@ -1,0 +1,64 @@
+r"""Confidence order for masked diffusion: at each step the tokens the denoiser is surest of are unmasked.
+
+At time s, floor(L alpha_s) of the free positions are visible; those newly unmasked have the largest score, one of
+
+    probability   max_k mu_k             margin   the largest minus the second largest             entropy   -H(mu)
+
+or, with a temperature, the largest of score + temperature x Gumbel noise.  A rule of thumb: the order depends on the
+prediction, so the law is not p_0's.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from tokenloom.posteriors import Denoiser
+from tokenloom.processes import Masked
+from tokenloom.randomness import Randomness
+from tokenloom.samplers.evaluator import Evaluator
+from tokenloom.samplers.kernel import Predictor, free, register, two_numbers
+from tokenloom.samplers.selection import gumbel, smallest
+from tokenloom.state import Noisy
+from tokenloom.types import PerRow
+
+
+@register("confidence")
+@dataclass(frozen=True)
+class Confidence(Predictor):
+    """The surest first."""
+
+    score: Literal["probability", "margin", "entropy"] = "probability"
+    temperature: float = 0.0
+    """Noise on the order."""
+
+    serves = (Masked,)
+    exact = False
+
+    def __post_init__(self) -> None:
+        if self.temperature < 0:
+            raise ValueError(f"temperature must not be negative, got {self.temperature}")
+
+    def step(self, evaluate: Evaluator, noisy: Noisy, s: PerRow, generator: Randomness | None) -> Noisy:
+        process, movable = evaluate.process, free(noisy)
+        assert isinstance(process, Masked)
+        order, token = two_numbers(noisy, generator)
+        hidden = movable & (noisy.tokens == process.mask)
+        visible = torch.floor(movable.sum(1, keepdim=True) * process.alpha(s)[:, None] + 1e-9).long()
+        count = (visible - (movable & ~hidden).sum(1, keepdim=True)).clamp(min=0)
+        prediction = evaluate(noisy)
+        answer = prediction.at(hidden & (count > 0), Denoiser)
+        sure = self._score(torch.softmax(answer.posterior.logits.float(), -1)).double()
+        doubt = torch.full_like(order, torch.inf).masked_scatter(answer.where, -sure)
+        arriving = prediction.at(smallest(doubt - self.temperature * gumbel(order), count), Denoiser)
+        return process.arrive(noisy, arriving.draw(noisy.tokens, token), s)
+
+    def _score(self, probabilities: Tensor) -> Tensor:
+        if self.score == "probability":
+            return probabilities.amax(-1)
+        if self.score == "entropy":
+            return -torch.special.entr(probabilities).sum(-1)
+        largest: Tensor = torch.topk(probabilities, 2, dim=-1).values
+        first, second = largest.unbind(-1)
+        return first - second

@@ -1,0 +1,50 @@
+r"""The Psi family: a step of the bridge superposed with a fresh noising of the prediction (`eq:psi-sampler-correct`).
+
+    x_s  ~  kappa q_{s|0,t}(. | nu, x_t)  +  (1 - kappa) q_{s|0}(. | mu)
+
+The bridge takes the leave-one-out posterior nu, the forward part the denoiser mu.  Since the bridge plugged with nu is
+the bridge averaged over mu (`prop:loo`), both parts are written over mu here, whatever the model predicts.  Every kappa
+in [0, 1] keeps the marginals; kappa = 1 is ancestral sampling.  The masked case is ReMDM (`remasking.py`).
+"""
+
+from dataclasses import dataclass, replace
+
+import torch
+
+from tokenloom.mixtures import branches
+from tokenloom.posteriors import Denoiser
+from tokenloom.processes import MaxCoupling, Uniform
+from tokenloom.randomness import Randomness
+from tokenloom.samplers.evaluator import Evaluator
+from tokenloom.samplers.kernel import Predictor, free, register, two_numbers
+from tokenloom.state import Noisy
+from tokenloom.types import PerRow
+
+
+@register("psi")
+@dataclass(frozen=True)
+class Psi(Predictor):
+    """kappa bridge + (1 - kappa) forward."""
+
+    kappa: float = 0.95
+    """The share of the bridge."""
+    since: float = 1.0
+    """Superpose only at times t up to this; before, the bridge alone."""
+
+    serves = (Uniform, MaxCoupling)
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.kappa <= 1:
+            raise ValueError(f"kappa must be in [0, 1], got {self.kappa}")
+
+    def step(self, evaluate: Evaluator, noisy: Noisy, s: PerRow, generator: Randomness | None) -> Noisy:
+        process = evaluate.process
+        branch, token = two_numbers(noisy, generator)
+        kappa = torch.where(noisy.t <= self.since, self.kappa, 1.0)
+        moving = free(noisy) & (branch >= kappa[:, None] * process.stay_bound(noisy, s))
+        answer = evaluate(noisy).at(moving, Denoiser)
+        bridge = process.bridge(answer.noisy, answer.rows(s), answer.posterior)
+        share, alpha_s = (answer.rows(value)[:, None] for value in (kappa, process.alpha(s)))
+        forward = branches(torch.zeros_like(alpha_s), alpha_s, 1 - alpha_s)
+        law = replace(bridge, weights=share.unsqueeze(-1) * bridge.weights + (1 - share).unsqueeze(-1) * forward)
+        return process.arrive(noisy, answer.draw_from(law, noisy.tokens, branch, token), s)

@@ -1,0 +1,80 @@
+r"""ReMDM: masked diffusion in which a visible token may be masked again, with the marginals of MDM.
+
+    x_t visible:  x_s = mask with probability sigma, else x_t
+    x_t masked:   x_s ~ mu with probability (alpha_s - (1 - sigma) alpha_t) / (1 - alpha_t), else masked
+
+for 0 <= sigma <= sigma_max = min(1, (1 - alpha_s) / alpha_t).  It is the masked case of the Psi family, with
+kappa = 1 - sigma / (1 - alpha_s).  Schedules of sigma (Wang et al.):
+
+    cap      min(eta, sigma_max)           rescale  eta sigma_max
+    switch   rescale, but only for t <= switch; plain MDM before
+    loop     plain MDM down to `loop_start`, then a stretch of steps that stay at its level and remask with rescale,
+             and plain MDM again for what is left: every t in [loop_end, loop_start] maps to that one level.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from tokenloom.posteriors import Denoiser
+from tokenloom.processes import Masked
+from tokenloom.randomness import Randomness
+from tokenloom.samplers.evaluator import Evaluator
+from tokenloom.samplers.kernel import Predictor, free, register, two_numbers
+from tokenloom.state import Noisy
+from tokenloom.types import PerRow
+
+
+@register("remasking")
+@dataclass(frozen=True)
+class Remasking(Predictor):
+    """ReMDM with its schedules."""
+
+    schedule: Literal["cap", "rescale", "switch", "loop"] = "rescale"
+    eta: float = 0.05
+    """The cap, or the share of sigma_max."""
+    switch: float = 0.55
+    """Remask only from here on down (switch)."""
+    loop_start: float = 0.55
+    """Where the loop begins (loop)."""
+    loop_end: float = 0.05
+    """Where the loop ends (loop)."""
+
+    serves = (Masked,)
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.eta <= 1:
+            raise ValueError(f"eta must be in [0, 1], got {self.eta}")
+        if not 0 < self.loop_end < self.loop_start < 1:
+            raise ValueError(f"a loop needs 0 < loop_end < loop_start < 1, got {self.loop_end} and {self.loop_start}")
+
+    def step(self, evaluate: Evaluator, noisy: Noisy, s: PerRow, generator: Randomness | None) -> Noisy:
+        process = evaluate.process
+        assert isinstance(process, Masked)
+        branch, token = two_numbers(noisy, generator)
+        shown = process.arrive(noisy, noisy.tokens, self._level_time(noisy.t))
+        alpha_t, alpha_s = shown.alpha_t[:, None], process.alpha(self._level_time(s))[:, None]
+        sigma = self._sigma(noisy.t, alpha_s, alpha_t)
+        hidden = noisy.tokens == process.mask
+        unmask = (alpha_s - (1 - sigma) * alpha_t) / (1 - alpha_t)
+        remasked = noisy.tokens.masked_fill(free(noisy) & ~hidden & (branch >= 1 - sigma), process.mask)
+        answer = evaluate(shown).at(free(noisy) & hidden & (branch >= 1 - unmask), Denoiser)
+        return process.arrive(noisy, answer.draw(remasked, token), s)
+
+    def _level_time(self, t: PerRow) -> PerRow:
+        """The time whose level the chain has at grid time t: itself, but for the loop."""
+        if self.schedule != "loop":
+            return t
+        after = t * self.loop_start / self.loop_end
+        return torch.where(t >= self.loop_start, t, torch.where(t <= self.loop_end, after, self.loop_start))
+
+    def _sigma(self, t: PerRow, alpha_s: torch.Tensor, alpha_t: torch.Tensor) -> torch.Tensor:
+        largest = torch.where(alpha_t > 1 - alpha_s, (1 - alpha_s) / alpha_t.clamp(min=1e-300), 1.0)
+        if self.schedule == "cap":
+            return largest.clamp(max=self.eta)
+        if self.schedule == "rescale":
+            return self.eta * largest
+        low, high = (0.0, self.switch) if self.schedule == "switch" else (self.loop_end, self.loop_start)
+        active = (t <= high) & (t > low)
+        return torch.where(active[:, None], self.eta * largest, 0.0)
