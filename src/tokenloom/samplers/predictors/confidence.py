@@ -58,7 +58,7 @@ class Confidence(Predictor):
         if self.score == "probability":
             return probabilities.amax(-1)
         if self.score == "entropy":
-            return torch.special.entr(probabilities).sum(-1).neg()
-        largest: Tensor = torch.topk(probabilities, 2, dim=-1).values
-        first, second = largest.unbind(-1)
+            entropy: Tensor = torch.special.entr(probabilities).sum(-1)
+            return -entropy
+        first, second = torch.topk(probabilities, 2, dim=-1).values.unbind(-1)
         return first - second
