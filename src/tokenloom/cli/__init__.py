@@ -8,6 +8,7 @@ import tyro
 from rich.console import Console
 from rich.markup import escape
 
+from tokenloom.cli.bench_sampling import sampling
 from tokenloom.cli.bench_training import training
 from tokenloom.cli.quickstart import quickstart
 from tokenloom.cli.train import train_command
@@ -33,6 +34,7 @@ def app(args: Sequence[str]) -> tyro.extras.SubcommandApp:
     """All commands; `train` takes its defaults from the recipe among the arguments."""
     bench = tyro.extras.SubcommandApp()
     bench.command(training)
+    bench.command(sampling)
     commands = tyro.extras.SubcommandApp()
     commands.command(quickstart)
     commands.command(name="train")(train_command(args))

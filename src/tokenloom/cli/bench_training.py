@@ -5,14 +5,10 @@ size of a fresh process that takes one step, so that nothing of another case is 
 process held before the step (the interpreter and the parameters).
 """
 
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from json import dumps, loads
-from pathlib import Path
 
 import torch
 import torch.nn.functional as F
@@ -21,6 +17,7 @@ from rich.progress import track
 from rich.table import Table
 
 from tokenloom import processes
+from tokenloom.cli.measure import in_a_process, peak, resident
 from tokenloom.model import DiffusionModel
 from tokenloom.nn import CausalTransformer, DiT, HollowTransformer, Transformer, TransformerConfig
 from tokenloom.objectives import (
@@ -196,37 +193,15 @@ def _memory(name: str, size: Size, batch: int) -> tuple[float, float]:
     """Gigabytes before and at the peak of a step, in a process of its own that gives freed memory back at once."""
     options = dumps(asdict(size) | {"batch": batch})
     code = f"from tokenloom.cli.bench_training import _child; _child({name!r}, {options!r})"
-    environment = os.environ | {"MALLOC_MMAP_THRESHOLD_": "1000000", "MALLOC_TRIM_THRESHOLD_": "1000000"}
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)
-    if result.returncode:
-        raise ValueError(f"measuring the memory of {name!r} failed: {result.stderr.strip().splitlines()[-1:]}")
-    before, peak = loads(result.stdout)
-    return before, peak
+    return in_a_process(code, name)
 
 
 def _child(name: str, options: str) -> None:
     size, case = Size(**loads(options)), CASES[name]
     step = _step(case, size, _network(case, size))
-    before = _resident()
+    before = resident()
     step()
-    print(dumps([before, _peak()]))
-
-
-def _resident() -> float:
-    """Gigabytes this process holds now; its peak where the system does not tell."""
-    status = Path("/proc/self/statm")
-    return int(status.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e9 if status.exists() else _peak()
-
-
-def _peak() -> float:
-    status = Path("/proc/self/status")
-    if status.exists():  # getrusage would tell the peak of the parent, if that was larger
-        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
-        return int(line.split()[1]) / 1e6
-    import resource  # POSIX only
-
-    unit = 1e9 if sys.platform == "darwin" else 1e6
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
+    print(dumps([before, peak()]))
 
 
 def _report(rows: list[Row], size: Size, memory_batch: int, *, as_json: bool) -> None:
