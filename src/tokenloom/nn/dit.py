@@ -95,16 +95,20 @@ class Transformer(nn.Module):
         """Everything but the head; `head(features)` gives logits, at any subset of positions."""
         if tokens.shape[1] > self.config.length:
             raise ValueError(f"this network reads at most {self.config.length} positions, got {tokens.shape[1]}")
-        condition = None if self.time is None else self.time(time)
-        x = self.encode(self.embedding(tokens, absorbing, fixed), condition)
-        shift, scale = self.modulation(condition)
-        return modulate(self.norm(x), shift, scale)
+        return self._read(tokens, time, absorbing, fixed)
 
     def forward(
         self, tokens: Tokens, time: PerRow, absorbing: Tokens | None = None, fixed: Flags | None = None
     ) -> Float[Tensor, "batch length vocab"]:
         logits: Tensor = self.head(self.features(tokens, time, absorbing, fixed))
         return logits
+
+    def _read(self, tokens: Tokens, time: PerRow, absorbing: Tokens | None, fixed: Flags | None) -> Tensor:
+        """Embed, encode and normalise, with a vector for whatever the embedding has one for."""
+        condition = None if self.time is None else self.time(time)
+        x = self.encode(self.embedding(tokens, absorbing, fixed), condition)
+        shift, scale = self.modulation(condition)
+        return modulate(self.norm(x), shift, scale)
 
     def encode(self, x: Hidden, condition: Condition) -> Hidden:
         """The body of the network."""

@@ -44,8 +44,7 @@ class GridNetwork(Transformer):
         """The vectors of a cell's candidates, end to end."""
         if tokens.shape[1] != self.config.length:
             raise ValueError(f"this network reads grids of {self.config.length} cells, got {tokens.shape[1]}")
-        candidates = super().features(tokens, time, absorbing, fixed)
-        return candidates.reshape(*tokens.shape, -1)
+        return self._read(tokens, time, absorbing, fixed).view(*tokens.shape, -1)
 
     def encode(self, x: Hidden, condition: Condition) -> Hidden:
         for _ in range(self.config.loops):
@@ -96,7 +95,7 @@ class CandidateHead(nn.Module):
         return self.read.new_zeros(self.digits)
 
     def forward(self, features: Float[Tensor, "*rows features"]) -> Float[Tensor, "*rows digits"]:
-        return features.view(*features.shape[:-1], self.digits, -1) @ self.read
+        return features.reshape(*features.shape[:-1], self.digits, -1) @ self.read
 
 
 class GridBlock(nn.Module):
