@@ -11,8 +11,8 @@ export OMP_NUM_THREADS=1
 sudoku=(
   --recipe sudoku9 --data.puzzles unique --data.rows 4000 --data.givens 24 50
   --network.kind grid --network.width 32 --network.depth 4 --network.loops 4
-  --optimiser.batch 32 --optimiser.accumulate 2 --optimiser.lr 2e-3 --optimiser.warmup 100 --optimiser.decay linear
-  --run.valid-rows 256 --run.validate-every 1000 --run.checkpoint-every 250
+  --optimiser.batch 16 --optimiser.lr 3e-3 --optimiser.warmup 100 --optimiser.decay linear
+  --run.valid-rows 256 --run.validate-every 1000 --run.checkpoint-every 500
 )
 case $name in
   sudoku-udm-loo) run=("${sudoku[@]}" --method udm --max-minutes 85) ;;

@@ -111,7 +111,7 @@ def test_a_grid_network_is_saved_and_loaded(tmp_path: Path, generator: torch.Gen
 
 
 def test_wrong_grids_are_met_with_a_sentence(generator: torch.Generator) -> None:
-    network, (tokens, absorbing, _) = GridNetwork(SMALL, RELATIONS), drawn(generator)
+    network, (tokens, _, _) = GridNetwork(SMALL, RELATIONS), drawn(generator)
     with pytest.raises(ValueError, match="reads grids of 36 cells, got 35"):
         network(tokens[:, 1:], TIMES)
     with pytest.raises(ValueError, match="conditioned on the absorbing sequence U"):
