@@ -14,7 +14,7 @@ from tests.statistics import assert_frequencies
 from tokenloom.data import sudoku_puzzles
 from tokenloom.data.base import Dataset
 from tokenloom.data.sudoku import EXTRA, UNIQUE_SHARE, augment_puzzles, class_keys, draw_fixed, is_valid, load_sudoku
-from tokenloom.data.sudoku_puzzles import Puzzles, minimal_puzzles
+from tokenloom.data.sudoku_puzzles import Puzzles, minimal_puzzles, unique_puzzles
 from tokenloom.data.sudoku_solver import BLANK, count_solutions, solve
 from tokenloom.objectives import CrossEntropy
 from tokenloom.processes import Uniform
@@ -57,6 +57,33 @@ def test_puzzles_are_found_once(cache: Path, puzzles: Puzzles, monkeypatch: pyte
     again = minimal_puzzles(6, 40, 0, cache)
     assert torch.equal(again.solutions, puzzles.solutions)
     assert torch.equal(again.given, puzzles.given)
+
+
+@pytest.mark.parametrize(("side", "givens"), [(6, (12, 15)), (9, (20, 29))])
+def test_puzzles_to_evaluate_on_have_one_solution_and_spread_over_their_range(
+    side: int, givens: tuple[int, int]
+) -> None:
+    found = unique_puzzles(20, givens, 3, side)
+    again, other = unique_puzzles(20, givens, 3, side), unique_puzzles(20, givens, 4, side)
+    assert torch.equal(found.solutions, again.solutions)
+    assert torch.equal(found.given, again.given)
+    assert not torch.equal(found.solutions, other.solutions)
+    counts = found.given.sum(1)
+    assert ((givens[0] <= counts) & (counts <= givens[1])).all()
+    reached = range(24 if side == 9 else givens[0], givens[1] + 1)
+    assert all((counts == number).sum() >= 20 // (givens[1] - givens[0] + 1) for number in reached)
+    for solution, given in zip(found.solutions, found.given, strict=True):
+        assert solutions_of(solution, given, side) == [tuple(solution.tolist())]
+
+
+def test_a_range_of_givens_out_of_reach_is_met_with_a_sentence() -> None:
+    for count, givens, sentence in (
+        (0, (8, 20), "count must be at least 1, got 0"),
+        (1, (20, 8), r"givens must be a range within 0..36 for side 6, got 20..8"),
+        (1, (0, 2), "none of 100 grids had a puzzle of at most 2 givens"),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            unique_puzzles(count, givens, 0, 6)
 
 
 def test_a_grid_and_its_puzzle_move_together(puzzles: Puzzles, generator: torch.Generator) -> None:

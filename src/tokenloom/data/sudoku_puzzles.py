@@ -26,8 +26,8 @@ from tokenloom.types import Flags, Tokens
 
 COLUMNS = (("quizzes", "solutions"), ("puzzle", "solution"))
 
-ATTEMPTS = 500
-"""Grids that are tried for a puzzle with few givens before the range is called out of reach."""
+ATTEMPTS = 100
+"""Grids that are tried for one puzzle before its range of givens is called out of reach."""
 
 
 def is_valid(grids: Tokens, side: int) -> Bool[Tensor, "batch"]:
@@ -90,6 +90,33 @@ def minimal_puzzles(side: int, rows: int, seed: int, cache: Path | None = None) 
     key = digest("minimal sudoku puzzles", side, rows, seed)
     table = cached_rows(default_cache() if cache is None else cache, key, 2 * cells, build)
     return Puzzles(side, table[:, :cells].to(torch.int8), table[:, cells:].bool())
+
+
+def unique_puzzles(count: int, givens: tuple[int, int], seed: int, side: int = 9) -> Puzzles:
+    """Puzzles with one solution whose numbers of givens are in the range (with both ends), to evaluate on.
+
+    They aim at every number in turn.  Where a grid cannot be dug that far a few are tried and the least is kept, so
+    the lowest numbers (below 23 for side 9) are met as often as random digging finds them.
+    """
+    low, high = givens
+    if count < 1:
+        raise ValueError(f"count must be at least 1, got {count}")
+    if not 0 <= low <= high <= side * side:
+        raise ValueError(f"givens must be a range within 0..{side * side} for side {side}, got {low}..{high}")
+    order = random.Random(seed)
+    found = [_puzzle_within(side, low + index % (high - low + 1), high, order) for index in range(count)]
+    puzzles, solutions = (torch.tensor(part, dtype=torch.int8) for part in zip(*found, strict=True))
+    return Puzzles(side, solutions, puzzles != BLANK)
+
+
+def _puzzle_within(
+    side: int, aim: int, high: int, order: random.Random, tries: int = 4
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    for _ in range(ATTEMPTS // tries):
+        puzzle, solution = random_puzzle(side, aim, order, tries)
+        if side * side - puzzle.count(BLANK) <= high:
+            return puzzle, solution
+    raise ValueError(f"none of {ATTEMPTS} grids had a puzzle of at most {high} givens; ask for more givens")
 
 
 def _records(path: Path, rows: int | None) -> list[list[str]]:

@@ -44,8 +44,8 @@ SCHEDULES: dict[str, type[schedules.Schedule]] = {
 def resolve(config: TrainConfig) -> TrainConfig:
     """Fill in what follows from the method, and refuse what contradicts it."""
     causal, method = config.network.kind == "causal", config.method
-    if method == "ar" and config.network.kind == "hollow":
-        raise ValueError("--method ar trains a causal network, got --network.kind hollow")
+    if method == "ar" and config.network.kind in ("hollow", "grid"):
+        raise ValueError(f"--method ar trains a causal network, got --network.kind {config.network.kind}")
     if causal and method != "ar":
         raise ValueError(
             f"--network.kind causal sees only the past and serves --method ar alone, got --method {method}"
@@ -141,7 +141,8 @@ def build_model(config: TrainConfig, data: Dataset) -> DiffusionModel:
     built: Transformer
     if network.kind == "dit":
         built = DiT(size, relations)
-    elif relations is not None:
+    elif network.kind == "grid":
+        assert relations is not None
         built = GridNetwork(size, relations)
     else:
         built = CausalTransformer(size) if network.kind == "causal" else HollowTransformer(size)
