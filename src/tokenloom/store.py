@@ -18,11 +18,11 @@ from torch import Tensor
 
 from tokenloom import nn, posteriors, processes, schedules
 from tokenloom.model import DiffusionModel, architecture
-from tokenloom.nn import DiT, Transformer, TransformerConfig
+from tokenloom.nn import DiT, GridNetwork, Transformer, TransformerConfig
 
 RELATIONS = "relations"
 NETWORKS: dict[str, type[Transformer]] = {
-    kind.__name__: kind for kind in (nn.DiT, nn.CausalTransformer, nn.HollowTransformer)
+    kind.__name__: kind for kind in (nn.DiT, nn.CausalTransformer, nn.HollowTransformer, nn.GridNetwork)
 }
 
 
@@ -82,7 +82,7 @@ def load_model(folder: str | Path) -> DiffusionModel:
     kind = NETWORKS[network.pop("name")]
     size = TransformerConfig(**network)
     relations = tensors.pop(RELATIONS, None)
-    built = DiT(size, relations) if kind is DiT else kind(size)
+    built = kind(size) if relations is None else kind(size, relations)  # type: ignore[call-arg]
     built.load_state_dict(tensors)
     made = getattr(processes, process["name"])
     options = {} if process["mask_id"] is None else {"mask_id": process["mask_id"]}
@@ -94,7 +94,7 @@ def load_model(folder: str | Path) -> DiffusionModel:
 
 
 def _relations(network: Transformer) -> Tensor | None:
-    if not isinstance(network, DiT):
+    if not isinstance(network, DiT | GridNetwork):
         return None
     found = [buffer for name, buffer in network.named_buffers() if name.endswith(RELATIONS)]
     return found[0].to(torch.bool) if found else None

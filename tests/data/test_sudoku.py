@@ -167,8 +167,8 @@ def check_dataset(data: Dataset, side: int, generator: torch.Generator) -> None:
     assert data.relations is not None
     assert data.relations.shape == (4, side * side, side * side)
     assert data.draw_fixed is not None
-    assert data.draw_fixed(grids, generator).shape == grids.shape
-    assert data.augment is None or is_valid(data.augment(grids, generator), side).all()
+    assert data.draw_fixed(grids, None, generator).shape == grids.shape
+    assert data.augment is None or is_valid(data.augment(grids, None, generator)[0], side).all()
 
 
 @pytest.mark.parametrize(("side", "rows"), [(6, 3000), (9, 400)])
@@ -205,11 +205,11 @@ def test_side_4_splits_its_288_grids_without_augmentation(rows: int, generator: 
 
 def test_the_number_and_the_places_of_givens_are_uniform(generator: torch.Generator) -> None:
     grids = random_grids(6, 1, 0).long().expand(20_000, -1)
-    fixed = sudoku.draw_fixed(grids, generator, low=8, high=13)
+    fixed = sudoku.draw_fixed(grids, None, generator, low=8, high=13)
     expected = torch.zeros(37)
     expected[8:14] = 1 / 6
     assert_frequencies(torch.bincount(fixed.sum(1), minlength=37), expected)
-    few = sudoku.draw_fixed(grids, generator, low=2, high=2).nonzero()[:, 1].view(-1, 2)
+    few = sudoku.draw_fixed(grids, None, generator, low=2, high=2).nonzero()[:, 1].view(-1, 2)
     pairs = torch.zeros(36, 36).index_put((few[:, 0], few[:, 1]), torch.tensor(1.0), accumulate=True)
     assert_frequencies(pairs, torch.ones(36, 36).triu(1) / 630)
 

@@ -77,7 +77,9 @@ def test_hollow_output_has_no_gradient_to_its_own_input() -> None:
         seen.append(leaf)
         return leaf
 
-    network.embedding.table.register_forward_hook(keep)
+    table = network.embedding.table
+    assert isinstance(table, nn.Module)
+    table.register_forward_hook(keep)
     logits = network(tokens(1), torch.tensor([0.3], dtype=torch.float64))
     for position in range(L):
         (slope,) = torch.autograd.grad(logits[0, position].square().sum(), seen[0], retain_graph=True)

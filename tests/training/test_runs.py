@@ -90,6 +90,11 @@ def test_a_config_repeats_its_run(tmp_path: Path) -> None:
         (["--recipe", "markov", "--objective", "crm"], "RatioMatching needs a hollow network"),
         (["--recipe", "markov", "--method", "ar", "--objective", "ce"], "next-token goes with --method ar"),
         (["--recipe", "markov", "--network.kind", "causal"], "sees only the past and serves --method ar alone"),
+        (["--recipe", "markov", "--network.kind", "grid"], "--network.kind grid needs a grid, and markov chain of 16"),
+        (
+            ["--recipe", "sudoku6", "--network.kind", "grid", "--method", "ar"],
+            "causal network, got --network.kind grid",
+        ),
         (["--recipe", "markov", "--network.relations"], "needs a grid, and markov chain of 16 tokens has no relations"),
         (["--recipe", "chars"], "text needs --data.path"),
         (["--resume", "nowhere"], "nowhere is no run to resume: it holds no config.json"),

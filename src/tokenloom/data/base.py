@@ -17,8 +17,10 @@ Decode = Callable[[Tokens], list[str]]
 class Dataset:
     """Two tables of token sequences, [rows, length] of any integer dtype (they may be memory-mapped).
 
-    `augment` redraws a batch under the symmetries of the data; `draw_fixed` draws the given positions of a completion
-    task; `relations` are the flags of a grid's attention bias; `entropy` is the exact one in nats a token, where known.
+    `puzzles` marks, for every row of the two tables, positions that determine the others.  `augment` redraws a batch
+    (and these flags) under the symmetries of the data; `draw_fixed` draws the given positions of a completion task;
+    `relations` are the flags of a grid's attention bias; `entropy` is the exact one in nats a token, where
+    known.
     """
 
     name: str
@@ -27,8 +29,9 @@ class Dataset:
     valid: Tensor
     fingerprint: str
     decode: Decode
-    augment: Callable[[Tokens, Generator], Tokens] | None = None
-    draw_fixed: Callable[[Tokens, Generator], Flags] | None = None
+    augment: Callable[[Tokens, Flags | None, Generator], tuple[Tokens, Flags | None]] | None = None
+    draw_fixed: Callable[[Tokens, Flags | None, Generator], Flags] | None = None
+    puzzles: tuple[Flags, Flags] | None = None
     relations: Bool[Tensor, "kinds length length"] | None = None
     entropy: float | None = None
 
@@ -38,6 +41,8 @@ class Dataset:
                 raise ValueError(
                     f"the {split} split of {self.name} is empty or no table of tokens: {list(table.shape)}"
                 )
+        if self.puzzles is not None and [flags.shape for flags in self.puzzles] != [self.train.shape, self.valid.shape]:
+            raise ValueError(f"the puzzles of {self.name} must mark the positions of every row of its splits")
         if self.train.shape[1] != self.valid.shape[1]:
             raise ValueError(
                 f"the splits of {self.name} differ in length: {self.train.shape[1]} and {self.valid.shape[1]}"

@@ -16,17 +16,12 @@ there the grids themselves are split, with no augmentation (it would carry valid
 grid of side 4 is never a training grid, but it is the image of one: its loss says little about new classes.
 """
 
-import csv
-import gzip
 import hashlib
-import math
 import random
-import zlib
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
@@ -35,7 +30,11 @@ from torch import Generator, Tensor
 
 from tokenloom.categorical import draw_uniform_tokens
 from tokenloom.data.base import Dataset
-from tokenloom.data.sudoku_solver import BLANK, BOXES, box_shape, cell_units, random_grid, solve
+from tokenloom.data.sudoku_puzzles import Puzzles as Puzzles
+from tokenloom.data.sudoku_puzzles import is_valid as is_valid
+from tokenloom.data.sudoku_puzzles import minimal_puzzles
+from tokenloom.data.sudoku_puzzles import read_puzzles as read_puzzles
+from tokenloom.data.sudoku_solver import BLANK, box_shape, random_grid, solve
 from tokenloom.nn.conditioning import grid_relations
 from tokenloom.randomness import uniform
 from tokenloom.types import Flags, Tokens
@@ -43,7 +42,11 @@ from tokenloom.types import Flags, Tokens
 GIVENS = {4: (4, 10), 6: (8, 24), 9: (17, 50)}
 """The range of givens by default: from the fewest that can make a solution unique to about two thirds of the cells."""
 
-COLUMNS = (("quizzes", "solutions"), ("puzzle", "solution"))
+UNIQUE_SHARE = 0.75
+"""How many of the rows with a puzzle are given a superset of it; the others are given cells at random."""
+
+EXTRA = 12
+"""The most cells that are given beyond a puzzle."""
 
 CHUNK = 8192
 """Grids whose invariants are computed at once."""
@@ -56,10 +59,14 @@ def load_sudoku(
     seed: int = 0,
     valid_fraction: float = 0.05,
     givens: tuple[int, int] | None = None,
+    puzzles: Literal["random", "unique"] = "random",
+    cache: Path | None = None,
 ) -> Dataset:
     """Complete grids: the first `rows` solutions of the file, or `rows` random ones (at most the 288 of side 4).
 
     `valid_fraction` is met as nearly as whole classes allow.  `givens` is the range of `draw_fixed`, with both ends.
+    With `puzzles="unique"` every grid comes with a puzzle that has it as its one solution: the file's, or one that
+    cannot lose a given, found once and kept in `cache`.
     """
     height, width = box_shape(side)
     low, high = GIVENS[side] if givens is None else givens
@@ -69,12 +76,12 @@ def load_sudoku(
         raise ValueError(f"valid_fraction must be in (0, 1), got {valid_fraction:g}")
     if rows < 2:
         raise ValueError(f"rows must be at least 2, one for each split, got {rows}")
-    grids = random_grids(side, rows, seed) if path is None else _solutions_of(path, side, rows)
+    grids, marks = _rows(side, path, rows, seed, puzzles == "unique", cache)
     classes: Sequence[Hashable] = [tuple(grid) for grid in grids.tolist()] if side == 4 else class_keys(grids, side)
     held_out = _hold_out(classes, valid_fraction, seed)
     train, valid = grids[~held_out], grids[held_out]
     digest = hashlib.sha256(repr((side, rows, seed, valid_fraction, low, high)).encode())
-    for table in (train, valid):
+    for table in (train, valid, *(() if marks is None else (marks,))):
         digest.update(repr(tuple(table.shape)).encode() + table.numpy().tobytes())
     return Dataset(
         name=f"sudoku-{side}x{side}",
@@ -83,10 +90,23 @@ def load_sudoku(
         valid=valid,
         fingerprint=digest.hexdigest(),
         decode=partial(decode, side=side),
-        augment=None if side == 4 else partial(augment, side=side),
+        augment=None if side == 4 else partial(augment_puzzles, side=side),
         draw_fixed=partial(draw_fixed, low=low, high=high),
+        puzzles=None if marks is None else (marks[~held_out], marks[held_out]),
         relations=grid_relations(side, height, width),
     )
+
+
+def _rows(
+    side: int, path: Path | None, rows: int, seed: int, unique: bool, cache: Path | None
+) -> tuple[Tokens, Flags | None]:
+    """The grids and, where asked for, their puzzles."""
+    if path is None and not unique:
+        return random_grids(side, rows, seed), None
+    found = minimal_puzzles(side, rows, seed, cache) if path is None else read_puzzles(path, rows)
+    if path is not None and found.side != side:
+        raise ValueError(f"{path.name} holds grids of side {found.side}, but side is {side}; pass side={found.side}")
+    return found.solutions, found.given if unique else None
 
 
 def random_grids(side: int, rows: int, seed: int) -> Tokens:
@@ -99,32 +119,38 @@ def random_grids(side: int, rows: int, seed: int) -> Tokens:
     return augment(grids, torch.Generator().manual_seed(seed), side).to(torch.int8)
 
 
-def is_valid(grids: Tokens, side: int) -> Bool[Tensor, "batch"]:
-    """Whether every row, column and box holds every digit once."""
-    units = torch.tensor(cell_units(side), device=grids.device)
-    members = torch.stack([(units == unit).any(1).nonzero().squeeze(1) for unit in range(3 * side)])
-    in_order = grids[:, members].sort(-1).values
-    return (in_order == torch.arange(side, device=grids.device)).all(-1).all(-1)
-
-
 def decode(grids: Tokens, side: int) -> list[str]:
     """One string a grid, a line a row; what is no digit (a mask) is a dot."""
     symbols = [["." if not 0 <= token < side else str(token + 1) for token in grid] for grid in grids.tolist()]
     return ["\n".join("".join(grid[start : start + side]) for start in range(0, side * side, side)) for grid in symbols]
 
 
-def draw_fixed(x_0: Tokens, generator: Generator, low: int, high: int) -> Flags:
-    """The given cells: their number is uniform on low..high, and every set of that many cells equally likely."""
-    batch, cells = x_0.shape
-    count = low + draw_uniform_tokens(uniform((batch, 1), generator, x_0.device), high - low + 1)
-    return _draw_permutations((batch, cells), generator, x_0.device) < count
+def draw_fixed(x_0: Tokens, puzzle: Flags | None, generator: Generator, low: int, high: int) -> Flags:
+    """The given cells: their number is uniform on low..high, and every set of that many cells equally likely.
+
+    Where there are puzzles, most rows are given theirs and 0..`EXTRA` cells more, so that their solution is unique.
+    """
+    (batch, cells), device = x_0.shape, x_0.device
+    count = low + draw_uniform_tokens(uniform((batch, 1), generator, device), high - low + 1)
+    fixed = _draw_permutations((batch, cells), generator, device) < count
+    if puzzle is None:
+        return fixed
+    order = uniform((batch, cells), generator, device).masked_fill(puzzle, -1).argsort(-1).argsort(-1)
+    extra = draw_uniform_tokens(uniform((batch, 1), generator, device), EXTRA + 1)
+    unique = uniform((batch, 1), generator, device) < UNIQUE_SHARE
+    return torch.where(unique, order < puzzle.sum(1, keepdim=True) + extra, fixed)
 
 
 def augment(x_0: Tokens, generator: Generator, side: int) -> Tokens:
     """Each grid moved by a symmetry of its own, uniform on the group."""
-    moved = x_0.gather(1, draw_cell_moves(len(x_0), side, generator, x_0.device))
+    return augment_puzzles(x_0, None, generator, side)[0]
+
+
+def augment_puzzles(x_0: Tokens, puzzle: Flags | None, generator: Generator, side: int) -> tuple[Tokens, Flags | None]:
+    """Each grid moved by a symmetry of its own, and its puzzle by the same."""
+    moves = draw_cell_moves(len(x_0), side, generator, x_0.device)
     labels = _draw_permutations((len(x_0), side), generator, x_0.device).to(x_0.dtype)
-    return labels.gather(1, moved.long())
+    return labels.gather(1, x_0.gather(1, moves).long()), None if puzzle is None else puzzle.gather(1, moves)
 
 
 def draw_cell_moves(batch: int, side: int, generator: Generator, device: torch.device) -> Int[Tensor, "batch cells"]:
@@ -201,86 +227,3 @@ def _hold_out(classes: Sequence[Hashable], fraction: float, seed: int) -> Bool[T
     if not held:
         held_out[min(groups, key=len)] = True
     return held_out
-
-
-@dataclass(frozen=True)
-class Puzzles:
-    """Solutions as int8 tokens, and which cells of each a puzzle gives."""
-
-    side: int
-    solutions: Tokens
-    given: Flags
-
-
-def read_puzzles(path: Path, rows: int | None = None) -> Puzzles:
-    """The (first `rows`) puzzles of a CSV file, plain or gzipped: columns quizzes,solutions or Puzzle,Solution."""
-    if not path.is_file():
-        raise ValueError(f"there is no file {path} with Sudoku puzzles")
-    header, *records = _records(path, rows)
-    names = [name.strip().lower() for name in header]
-    pair = next((pair for pair in COLUMNS if set(pair) <= set(names)), None)
-    if pair is None:
-        found = ", ".join(name.strip()[:40] for name in header)
-        raise ValueError(
-            f"{path.name} needs the columns quizzes,solutions or Puzzle,Solution, but its columns are {found}"
-        )
-    if not records:
-        raise ValueError(f"{path.name} has a header but no rows of puzzles")
-    texts = [[_field(record, names.index(name)) for record in records] for name in pair]
-    side = math.isqrt(len(texts[0][0]))
-    if side not in BOXES or side * side != len(texts[0][0]):
-        raise ValueError(f"row 1 of {path.name} has a puzzle of {len(texts[0][0])} characters; a grid has 16, 36 or 81")
-    puzzles = _tokens(texts[0], "puzzle", side, path.name)
-    solutions = _tokens(texts[1], "solution", side, path.name)
-    for broken, sentence in (
-        ((solutions == BLANK).any(1), "has a solution with a blank"),
-        (~is_valid(solutions, side), "has a solution with a digit twice in a row, column or box"),
-        (((puzzles != BLANK) & (puzzles != solutions)).any(1), "has a solution that changes a given of its puzzle"),
-    ):
-        if broken.any():
-            raise ValueError(f"row {int(broken.nonzero()[0]) + 1} of {path.name} {sentence}")
-    return Puzzles(side, solutions, puzzles != BLANK)
-
-
-def _solutions_of(path: Path, side: int, rows: int) -> Tokens:
-    puzzles = read_puzzles(path, rows)
-    if puzzles.side != side:
-        raise ValueError(
-            f"{path.name} holds grids of side {puzzles.side}, but side is {side}; pass side={puzzles.side}"
-        )
-    return puzzles.solutions
-
-
-def _records(path: Path, rows: int | None) -> list[list[str]]:
-    """The header and the first `rows` records that are not blank."""
-    with path.open("rb") as stream:
-        gzipped = stream.read(2) == b"\x1f\x8b"
-    try:
-        with (gzip.open if gzipped else open)(path, "rt", encoding="utf-8-sig", newline="") as text:
-            lines = (record for record in csv.reader(text) if any(field.strip() for field in record))
-            records = list(islice(lines, None if rows is None else rows + 1))
-    except (UnicodeDecodeError, csv.Error, EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise ValueError(f"{path.name} is no CSV text file, plain or gzipped: {error}") from error
-    if not records:
-        raise ValueError(f"{path.name} is empty")
-    if any("\0" in field for field in records[0]):
-        raise ValueError(f"{path.name} is no CSV text file, plain or gzipped: it holds zero bytes")
-    return records
-
-
-def _field(record: list[str], index: int) -> str:
-    return record[index].strip() if index < len(record) else ""
-
-
-def _tokens(texts: list[str], what: str, side: int, name: str) -> Tokens:
-    """Digits as tokens, '0' and '.' as BLANK."""
-    for row, text in enumerate(texts, 1):
-        if len(text) != side * side:
-            raise ValueError(f"row {row} of {name} has a {what} of {len(text)} characters, expected {side * side}")
-    codes = np.frombuffer("".join(texts).encode("ascii", "replace"), dtype=np.uint8).reshape(-1, side * side)
-    tokens = np.where(codes == ord("."), BLANK, codes.astype(np.int16) - ord("1"))
-    stray = np.argwhere((tokens < BLANK) | (tokens >= side))
-    if len(stray):
-        row, cell = stray[0]
-        raise ValueError(f"row {row + 1} of {name} has {texts[row][cell]!r} in its {what}; digits are 1..{side}")
-    return torch.from_numpy(tokens.astype(np.int8))

@@ -1,6 +1,7 @@
 """The diffusion transformer of the field (DDiT): rotary positions, adaLN on the time, a head that starts at zero."""
 
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float
@@ -36,9 +37,11 @@ class TransformerConfig:
     """Mark given positions."""
     rotary: bool = True
     """Rotary positions; a network with relations may do without positions."""
+    loops: int = 1
+    """How many times the blocks are applied, with the same weights (DiT and GridNetwork)."""
 
     def __post_init__(self) -> None:
-        for name in ("vocab_size", "num_states", "length", "width", "depth", "heads", "condition"):
+        for name in ("vocab_size", "num_states", "length", "width", "depth", "heads", "condition", "loops"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
         if not self.vocab_size <= self.num_states <= self.vocab_size + 1:
@@ -47,6 +50,22 @@ class TransformerConfig:
             )
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout must be in [0, 1), got {self.dropout}")
+
+
+@runtime_checkable
+class Head(Protocol):
+    """A linear map from the features of a position to its logits."""
+
+    @property
+    def weight(self) -> Tensor:
+        """One row a logit."""
+
+    @property
+    def bias(self) -> Tensor:
+        """One number a logit."""
+
+    def __call__(self, features: Tensor) -> Tensor:
+        """The logits."""
 
 
 class Transformer(nn.Module):
@@ -61,13 +80,14 @@ class Transformer(nn.Module):
         super().__init__()
         self.config = config
         condition = config.condition if config.time else None
-        self.embedding = TokenEmbedding(config.num_states, config.width, config.absorbing, config.fixed)
+        self.embedding: nn.Module = TokenEmbedding(config.num_states, config.width, config.absorbing, config.fixed)
         self.time = TimeEmbedding(config.condition) if config.time else None
         self.norm = nn.LayerNorm(config.width, bias=False)
         self.modulation = Modulation(condition, config.width, 2)
-        self.head = nn.Linear(config.width, config.vocab_size)
-        nn.init.zeros_(self.head.weight)
-        nn.init.zeros_(self.head.bias)
+        head = nn.Linear(config.width, config.vocab_size)
+        nn.init.zeros_(head.weight)
+        nn.init.zeros_(head.bias)
+        self.head: Head = head
 
     def features(
         self, tokens: Tokens, time: PerRow, absorbing: Tokens | None = None, fixed: Flags | None = None
@@ -75,16 +95,20 @@ class Transformer(nn.Module):
         """Everything but the head; `head(features)` gives logits, at any subset of positions."""
         if tokens.shape[1] > self.config.length:
             raise ValueError(f"this network reads at most {self.config.length} positions, got {tokens.shape[1]}")
-        condition = None if self.time is None else self.time(time)
-        x = self.encode(self.embedding(tokens, absorbing, fixed), condition)
-        shift, scale = self.modulation(condition)
-        return modulate(self.norm(x), shift, scale)
+        return self._read(tokens, time, absorbing, fixed)
 
     def forward(
         self, tokens: Tokens, time: PerRow, absorbing: Tokens | None = None, fixed: Flags | None = None
     ) -> Float[Tensor, "batch length vocab"]:
         logits: Tensor = self.head(self.features(tokens, time, absorbing, fixed))
         return logits
+
+    def _read(self, tokens: Tokens, time: PerRow, absorbing: Tokens | None, fixed: Flags | None) -> Tensor:
+        """Embed, encode and normalise, with a vector for whatever the embedding has one for."""
+        condition = None if self.time is None else self.time(time)
+        x = self.encode(self.embedding(tokens, absorbing, fixed), condition)
+        shift, scale = self.modulation(condition)
+        return modulate(self.norm(x), shift, scale)
 
     def encode(self, x: Hidden, condition: Condition) -> Hidden:
         """The body of the network."""
@@ -111,8 +135,9 @@ class DiT(Transformer):
         self.blocks = self._blocks(config.depth, relations)
 
     def encode(self, x: Hidden, condition: Condition) -> Hidden:
-        for block in self.blocks:
-            x = block(x, condition)
+        for _ in range(self.config.loops):
+            for block in self.blocks:
+                x = block(x, condition)
         return x
 
 

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
-from torch import Generator, Tensor, nn
+from torch import Generator, Tensor
 from torch.autograd.function import once_differentiable
 
 from tokenloom.model import DiffusionModel, architecture, as_posterior
+from tokenloom.nn.dit import Head
 from tokenloom.objectives.base import Objective
 from tokenloom.oracle import ExactModel
 from tokenloom.processes import Interpolating
@@ -80,11 +81,12 @@ def loss_at(
 
 
 def head_loss(
-    features: Float[Tensor, "rows width"], head: nn.Linear, row_loss: RowLoss, weights: Float[Tensor, "rows"]
+    features: Float[Tensor, "rows width"], head: Head, row_loss: RowLoss, weights: Float[Tensor, "rows"]
 ) -> tuple[Tensor, Tensor]:
     """sum_i weights_i row_loss(head(features))_i and the losses themselves (without a graph)."""
-    needed = torch.is_grad_enabled() and any(part.requires_grad for part in (features, head.weight, head.bias))
-    total, per_row = _HeadLoss.apply(features, head.weight, head.bias, row_loss, weights, needed)  # type: ignore[no-untyped-call]
+    weight, bias = head.weight, head.bias
+    needed = torch.is_grad_enabled() and any(part.requires_grad for part in (features, weight, bias))
+    total, per_row = _HeadLoss.apply(features, weight, bias, row_loss, weights, needed)  # type: ignore[no-untyped-call]
     return total, per_row
 
 

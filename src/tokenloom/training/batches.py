@@ -57,10 +57,11 @@ def training_batch(
 ) -> Batch:
     """The batch of a step."""
     generator = seeded(seed, "step", step)
-    x_0 = take(data.train, rows_of(len(data.train), size, step, seed))
+    rows = rows_of(len(data.train), size, step, seed)
+    x_0, puzzle = take(data.train, rows), None if data.puzzles is None else data.puzzles[0][rows]
     if data.augment is not None:
-        x_0 = data.augment(x_0, generator)
-    fixed = None if data.draw_fixed is None else data.draw_fixed(x_0, generator)
+        x_0, puzzle = data.augment(x_0, puzzle, generator)
+    fixed = None if data.draw_fixed is None else data.draw_fixed(x_0, puzzle, generator)
     times = antithetic_times(size, generator, floor)
     free = torch.ones(x_0.shape, dtype=torch.float64) if fixed is None else (~fixed).double()
     return Batch(x_0, objective.corrupt(process, x_0, times, generator, fixed), free / free.sum().clamp(min=1))

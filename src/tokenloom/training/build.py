@@ -10,7 +10,7 @@ from tokenloom.data.markov import load_markov
 from tokenloom.data.sudoku import load_sudoku
 from tokenloom.data.text import load_text
 from tokenloom.model import DiffusionModel
-from tokenloom.nn import CausalTransformer, DiT, HollowTransformer, Transformer, TransformerConfig
+from tokenloom.nn import CausalTransformer, DiT, GridNetwork, HollowTransformer, Transformer, TransformerConfig
 from tokenloom.objectives import (
     CrossEntropy,
     FiniteStep,
@@ -44,8 +44,8 @@ SCHEDULES: dict[str, type[schedules.Schedule]] = {
 def resolve(config: TrainConfig) -> TrainConfig:
     """Fill in what follows from the method, and refuse what contradicts it."""
     causal, method = config.network.kind == "causal", config.method
-    if method == "ar" and config.network.kind == "hollow":
-        raise ValueError("--method ar trains a causal network, got --network.kind hollow")
+    if method == "ar" and config.network.kind in ("hollow", "grid"):
+        raise ValueError(f"--method ar trains a causal network, got --network.kind {config.network.kind}")
     if causal and method != "ar":
         raise ValueError(
             f"--network.kind causal sees only the past and serves --method ar alone, got --method {method}"
@@ -103,7 +103,9 @@ def build_data(config: DataConfig) -> Dataset:
     """The data, split."""
     path = None if config.path is None else Path(config.path)
     if config.kind == "sudoku":
-        return load_sudoku(config.side, path, rows=config.rows, seed=config.seed, givens=config.givens)
+        return load_sudoku(
+            config.side, path, rows=config.rows, seed=config.seed, givens=config.givens, puzzles=config.puzzles
+        )
     if config.kind == "markov":
         return load_markov(config.vocab_size, config.length, config.rows, seed=config.seed)
     if config.kind == "digits":
@@ -117,9 +119,10 @@ def build_model(config: TrainConfig, data: Dataset) -> DiffusionModel:
     """The network, fresh, with its process."""
     process = _process(config, data.vocab_size)
     network, predicts = config.network, representation(config)
-    relations = data.relations if network.relations else None
-    if network.relations and relations is None:
-        raise ValueError(f"--network.relations needs a grid, and {data.name} has no relations")
+    relations = data.relations if network.relations or network.kind == "grid" else None
+    if relations is None and (network.relations or network.kind == "grid"):
+        asked = "--network.kind grid" if network.kind == "grid" else "--network.relations"
+        raise ValueError(f"{asked} needs a grid, and {data.name} has no relations")
     size = TransformerConfig(
         process.num_states if predicts is Score else process.vocab_size,
         process.num_states,
@@ -133,10 +136,14 @@ def build_model(config: TrainConfig, data: Dataset) -> DiffusionModel:
         absorbing=isinstance(process, processes.AbsorbingUniform),
         fixed=data.draw_fixed is not None,
         rotary=relations is None,
+        loops=network.loops,
     )
     built: Transformer
     if network.kind == "dit":
         built = DiT(size, relations)
+    elif network.kind == "grid":
+        assert relations is not None
+        built = GridNetwork(size, relations)
     else:
         built = CausalTransformer(size) if network.kind == "causal" else HollowTransformer(size)
     return DiffusionModel(built, process, predicts=predicts)

@@ -34,6 +34,8 @@ class DataConfig:
     """Side of a Sudoku: 4, 6 or 9."""
     givens: tuple[int, int] = (24, 50)
     """Fewest and most given cells of a Sudoku."""
+    puzzles: Literal["random", "unique"] = "random"
+    """Given cells at random, or mostly such that the solution is unique (found at some 20 rows a second for side 9)."""
     vocab_size: int = 16
     """Tokens of the markov chain."""
     rows: int = 50_000
@@ -46,10 +48,13 @@ class DataConfig:
 class NetworkConfig:
     """How large the network is."""
 
-    kind: Literal["dit", "hollow", "causal"] = "dit"
+    kind: Literal["dit", "hollow", "causal", "grid"] = "dit"
+    """grid has a vector for every digit of every cell and knows the rules' symmetries; width is that vector's size."""
     width: int = 128
     depth: int = 4
     heads: int = 4
+    loops: int = 1
+    """How many times the blocks are applied, with the same weights (dit and grid)."""
     condition: int = 128
     """Size of the time embedding."""
     dropout: float = 0.0

@@ -32,7 +32,8 @@ def validate(model: DiffusionModel, bound: Objective, data: Dataset, rows: int, 
     count = min(rows, len(data.valid))
     generator = seeded(seed, "validation")
     x_0 = take(data.valid, torch.arange(count))
-    fixed = None if data.draw_fixed is None else data.draw_fixed(x_0, generator)
+    puzzle = None if data.puzzles is None else data.puzzles[1][:count]
+    fixed = None if data.draw_fixed is None else data.draw_fixed(x_0, puzzle, generator)
     times = antithetic_times(count, generator, 0.0).clamp(min=1e-9)
     order = torch.randperm(count, generator=generator)
     free = torch.ones(x_0.shape, dtype=torch.float64) if fixed is None else (~fixed).double()
