@@ -2,6 +2,7 @@
 
 from tokenloom import nn, objectives
 from tokenloom.categorical import draw
+from tokenloom.evaluation.likelihood import Likelihood, nelbo
 from tokenloom.markov_oracle import MarkovOracle
 from tokenloom.model import DiffusionModel
 from tokenloom.objectives.head_loss import Loss, training_loss
@@ -23,6 +24,7 @@ __all__ = [
     "GeometricSchedule",
     "Interpolating",
     "LeaveOneOut",
+    "Likelihood",
     "LinearSchedule",
     "Loss",
     "MarkovOracle",
@@ -41,6 +43,7 @@ __all__ = [
     "convert",
     "draw",
     "load",
+    "nelbo",
     "nn",
     "objectives",
     "training_loss",
