@@ -2,6 +2,7 @@
 
 from tokenloom import nn, objectives, samplers
 from tokenloom.categorical import draw
+from tokenloom.evaluation.likelihood import Likelihood, nelbo
 from tokenloom.markov_oracle import MarkovOracle
 from tokenloom.model import DiffusionModel
 from tokenloom.objectives.head_loss import Loss, training_loss
@@ -25,6 +26,7 @@ __all__ = [
     "GeometricSchedule",
     "Interpolating",
     "LeaveOneOut",
+    "Likelihood",
     "LinearSchedule",
     "Loss",
     "MarkovOracle",
@@ -46,6 +48,7 @@ __all__ = [
     "convert",
     "draw",
     "load",
+    "nelbo",
     "nn",
     "objectives",
     "run_sampler",

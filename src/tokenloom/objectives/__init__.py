@@ -1,6 +1,7 @@
 """Losses a token, one a file."""
 
 from tokenloom.objectives.base import Objective
+from tokenloom.objectives.bound import bound_of
 from tokenloom.objectives.cross_entropy import CrossEntropy
 from tokenloom.objectives.finite_step import FiniteStep, step_divergence
 from tokenloom.objectives.hybrid import Hybrid
@@ -22,5 +23,6 @@ __all__ = [
     "RatioMatching",
     "ScoreEntropy",
     "UniformNELBO",
+    "bound_of",
     "step_divergence",
 ]

@@ -15,12 +15,11 @@ from tokenloom.objectives import (
     CrossEntropy,
     FiniteStep,
     Hybrid,
-    JumpNELBO,
     NextToken,
     Objective,
     RatioMatching,
     ScoreEntropy,
-    UniformNELBO,
+    bound_of,
 )
 from tokenloom.posteriors import Denoiser, LeaveOneOut, Posterior, Score
 from tokenloom.training.config import DataConfig, ObjectiveName, Predicts, TrainConfig
@@ -92,11 +91,7 @@ def build_objective(config: TrainConfig) -> Objective:
 
 def build_bound(config: TrainConfig) -> Objective:
     """What is validated: the continuous-time bound of the process, from whatever the network predicts."""
-    if config.method == "ar":
-        return NextToken()
-    if config.predicts == "score":
-        return ScoreEntropy()
-    return UniformNELBO() if config.method == "udm" else JumpNELBO()
+    return bound_of(_process(config, 2), representation(config), causal=config.method == "ar")
 
 
 def build_data(config: DataConfig) -> Dataset:
