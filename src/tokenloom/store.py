@@ -26,12 +26,18 @@ NETWORKS: dict[str, type[Transformer]] = {
 }
 
 
-def save_model(model: DiffusionModel, folder: str | Path, about: dict[str, Any] | None = None) -> None:
-    """Write a model whose network is one of `tokenloom.nn`."""
+def save_model(
+    model: DiffusionModel,
+    folder: str | Path,
+    about: dict[str, Any] | None = None,
+    weights: dict[str, Tensor] | None = None,
+) -> None:
+    """Write a model whose network is one of `tokenloom.nn`; `weights` are its own unless it holds parts of them."""
     network, folder = architecture(model.network), Path(folder)
     if network is None:
         raise ValueError(f"only networks of tokenloom.nn can be saved, got {type(model.network).__name__}")
-    tensors = {name: value.contiguous() for name, value in network.state_dict().items()}
+    own = network.state_dict() if weights is None else weights
+    tensors = {name: value.contiguous() for name, value in own.items()}
     relations = _relations(network)
     if relations is not None:
         tensors[RELATIONS] = relations

@@ -1,5 +1,6 @@
 """Tiny runs, in this process or as real ones."""
 
+import json
 import os
 import subprocess
 import sys
@@ -32,31 +33,15 @@ def tiny(out: Path, **changes: object) -> TrainConfig:
     return resolve(replace(config, **changes))  # type: ignore[arg-type]
 
 
+def launcher(processes: int) -> list[str]:
+    """torchrun on a free port."""
+    rendezvous = ["--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0"]
+    return [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(processes), *rendezvous]
+
+
 def start(*arguments: str, processes: int = 1) -> "subprocess.Popen[str]":
     """A real `tokenloom train`, one thread a process."""
-    command = [sys.executable, "-m", "tokenloom", "train", *arguments]
-    if processes > 1:
-        launcher = [
-            sys.executable,
-            "-m",
-            "torch.distributed.run",
-            "--nproc-per-node",
-            str(processes),
-            "--master-port",
-            "0",
-        ]
-        command = [
-            *launcher,
-            "--rdzv-backend",
-            "c10d",
-            "--rdzv-endpoint",
-            "localhost:0",
-            "-m",
-            "tokenloom",
-            "train",
-            *arguments,
-        ]
-        command = [part for part in command if part not in ("--master-port", "0")]
+    command = [*([sys.executable] if processes == 1 else launcher(processes)), "-m", "tokenloom", "train", *arguments]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "200"}
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
 
@@ -66,3 +51,15 @@ def finish(process: "subprocess.Popen[str]", expected: int = 0) -> str:
     output, _ = process.communicate(timeout=180)
     assert process.returncode == expected, output[-3000:]
     return output
+
+
+def losses(folder: Path) -> dict[int, float]:
+    """The loss of every step that was written down."""
+    records = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return {record["step"]: record["loss"] for record in records if "loss" in record}
+
+
+def weights(folder: Path, step: int) -> dict[str, bytes]:
+    """The files of a checkpoint."""
+    checkpoint = folder / "checkpoints" / f"step_{step:09d}"
+    return {file.name: file.read_bytes() for file in checkpoint.glob("*.safetensors")}

@@ -23,6 +23,7 @@ MAY_CHANGE = (
     "out",
     "run.validate_every",
     "run.checkpoint_every",
+    "run.strategy",
     "run.tensorboard",
     "run.wandb",
 )

@@ -95,6 +95,8 @@ class RunConfig:
     """Validation sequences; the standard error says whether they are enough."""
     seed: int = 1
     precision: Literal["32-true", "bf16-mixed"] = "32-true"
+    strategy: Literal["ddp", "fsdp"] = "ddp"
+    """What each of several processes (torchrun) holds: the whole model (ddp), or a part of every parameter (fsdp)."""
     tensorboard: bool = False
     """Write TensorBoard events beside metrics.jsonl."""
     wandb: str | None = None

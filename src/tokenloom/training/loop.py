@@ -8,28 +8,30 @@ import json
 import math
 import signal
 import time
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.optim.swa_utils import AveragedModel
 
 from tokenloom.data.base import Dataset
-from tokenloom.model import DiffusionModel
+from tokenloom.model import DiffusionModel, architecture
 from tokenloom.objectives.base import Objective
 from tokenloom.objectives.head_loss import loss_at
 from tokenloom.store import save_model
 from tokenloom.training.batches import Batch, training_batch
 from tokenloom.training.build import build_bound, build_data, build_model, build_objective
-from tokenloom.training.checkpoint import Checkpoint, newest_intact, read_checkpoint, write_checkpoint
+from tokenloom.training.checkpoint import Checkpoint, write_checkpoint
 from tokenloom.training.config import TrainConfig
 from tokenloom.training.reporting import Reporter
-from tokenloom.training.setup import adam, launch, warm_average
-from tokenloom.training.validation import Figure, validate
+from tokenloom.training.setup import adam, launch, place_average, warm_average
+from tokenloom.training.sharding import Root, gather, whole
+from tokenloom.training.snapshot import find_checkpoint, restore_moments, restore_weights, tensors_of
+from tokenloom.training.validation import Figure, Workers, validate
 
 PATIENCE = 5
 """Steps in a row whose loss is not finite before the run stops."""
@@ -48,19 +50,6 @@ class Result:
     folder: Path
 
 
-class TrainingStep(nn.Module):
-    """The weighted loss of a batch as a module, so that a strategy can wrap it."""
-
-    def __init__(self, model: DiffusionModel, objective: Objective) -> None:
-        super().__init__()
-        self.model, self.objective = model, objective
-
-    def forward(self, batch: Callable[[], Batch]) -> Tensor:
-        """`batch` comes as a function, which no strategy converts or copies."""
-        content = batch()
-        return loss_at(self.model, self.objective, content.x_0, content.noisy, content.weights).mean
-
-
 def train(config: TrainConfig, resume: bool, reporter: Reporter) -> Result:
     """Train as the (resolved) config says; `resume` goes on from the newest intact checkpoint."""
     fabric = launch(config)
@@ -70,39 +59,21 @@ def train(config: TrainConfig, resume: bool, reporter: Reporter) -> Result:
             f"--optimiser.batch must be a multiple of processes x accumulate = {pieces}, got {config.optimiser.batch}"
         )
     folder = Path(config.out or "")
-    data, objective = build_data(config.data), build_objective(config)
+    data = build_data(config.data)
     with fabric.init_module():
         torch.manual_seed(config.run.seed)
         model = build_model(config, data)
     averaged = AveragedModel(model, multi_avg_fn=warm_average(config.optimiser.ema))
-    optimiser = adam(model, config)
-    start, best = _restore(folder, model, averaged, optimiser, reporter) if resume else (0, math.inf)
-    step_module, optimiser = fabric.setup(TrainingStep(model, objective), optimiser)
-    averaged.to(fabric.device)
-    run = _Run(config, fabric, data, model, averaged, optimiser, step_module, objective, folder, reporter, best)
+    saved = find_checkpoint(folder, reporter) if resume else None
+    if saved is not None:
+        restore_weights(saved, model, averaged)
+    root, averaged_root = fabric.setup_module(Root(model)), place_average(averaged, fabric)
+    optimiser = fabric.setup_optimizers(adam(model, config))
+    if saved is not None:
+        restore_moments(saved, model, optimiser)
+    start, best = (0, math.inf) if saved is None else (saved.step, saved.state["best"])
+    run = _Run(config, fabric, data, model, averaged, optimiser, root, averaged_root, folder, reporter, best)
     return run.loop(start)
-
-
-def _restore(
-    folder: Path, model: DiffusionModel, averaged: AveragedModel, optimiser: torch.optim.Adam, reporter: Reporter
-) -> tuple[int, float]:
-    path, damaged = newest_intact(folder / "checkpoints")
-    for sentence in damaged:
-        reporter.say(sentence)
-    if path is None:
-        raise ValueError(f"{folder} holds no intact checkpoint to resume from")
-    saved = read_checkpoint(path)
-    model.load_state_dict(saved.tensors["model"])
-    averaged.module.load_state_dict(saved.tensors["ema"])
-    averaged.n_averaged.fill_(saved.state["averaged"])
-    names = [name for name, _ in model.named_parameters()]
-    state = {
-        index: {key: saved.tensors["optimiser"][f"{key}.{name}"] for key in ("step", "exp_avg", "exp_avg_sq")}
-        for index, name in enumerate(names)
-    }
-    optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
-    reporter.say(f"resuming from step {saved.step}")
-    return saved.step, saved.state["best"]
 
 
 class _Run:
@@ -116,16 +87,16 @@ class _Run:
         model: DiffusionModel,
         averaged: AveragedModel,
         optimiser: Any,
-        step_module: Any,
-        objective: Objective,
+        root: Any,
+        averaged_root: Root,
         folder: Path,
         reporter: Reporter,
         best: float,
     ) -> None:
         self.config, self.fabric, self.data, self.model = config, fabric, data, model
-        self.averaged, self.optimiser, self.step_module, self.objective = averaged, optimiser, step_module, objective
+        self.averaged, self.optimiser, self.root, self.averaged_root = averaged, optimiser, root, averaged_root
         self.folder, self.reporter, self.best = folder, reporter, best
-        self.bound = build_bound(config)
+        self.objective, self.bound = build_objective(config), build_bound(config)
         self.started, self.not_finite, self.stopping = time.monotonic(), 0, False
         self.latest: tuple[int, Figure] | None = None
 
@@ -162,22 +133,19 @@ class _Run:
         for group in self.optimiser.param_groups:
             group["lr"] = rate
         torch.manual_seed(config.run.seed * 1_000_003 + step * fabric.world_size + fabric.global_rank)  # dropout
-        self.step_module.train()
+        self.root.train()
         total = torch.zeros((), device=fabric.device)
         for piece in range(pieces):
             begin = fabric.global_rank * mine + piece * mine // pieces
             end = fabric.global_rank * mine + (piece + 1) * mine // pieces
             part = batch.part(slice(begin, end)).to(fabric.device)
-            with fabric.no_backward_sync(self.step_module, enabled=piece + 1 < pieces):
-                loss = self.step_module(lambda part=part: part) * fabric.world_size
+            with fabric.no_backward_sync(self.root, enabled=piece + 1 < pieces):
+                loss = self.root(partial(_mean_loss, self.objective, part)) * fabric.world_size
                 fabric.backward(loss)
             total += loss.detach()
         mean = float(fabric.all_reduce(total, reduce_op="mean"))
-        norm = float(
-            fabric.clip_gradients(
-                self.step_module, self.optimiser, max_norm=config.optimiser.clip, error_if_nonfinite=False
-            )
-        )
+        clip = config.optimiser.clip
+        norm = float(whole(fabric.clip_gradients(self.root, self.optimiser, max_norm=clip, error_if_nonfinite=False)))
         if math.isfinite(mean) and math.isfinite(norm):
             self.optimiser.step()
             self.averaged.update_parameters(self.model)
@@ -206,7 +174,8 @@ class _Run:
         if self.config.max_steps is not None:
             return min(1.0, step / self.config.max_steps)
         assert self.config.max_minutes is not None
-        return min(1.0, (time.monotonic() - self.started) / 60 / self.config.max_minutes)
+        share = min(1.0, (time.monotonic() - self.started) / 60 / self.config.max_minutes)
+        return float(self.fabric.broadcast(share))  # clocks differ, and all processes must take the same step
 
     def _finished(self, step: int) -> bool:
         over = self.config.max_steps is not None and step >= self.config.max_steps
@@ -215,22 +184,21 @@ class _Run:
         return bool(self.fabric.broadcast(over or self.stopping))
 
     def _validate(self, step: int) -> Figure:
-        figure = None
-        if self.fabric.is_global_zero:
-            figure = validate(
-                self._averaged_model, self.bound, self.data, self.config.run.valid_rows, self.config.run.seed
-            )
-            self.reporter.validated(step, figure, self.data.entropy)
-            if figure.nats < self.best:
-                self.best = figure.nats
-                self._export(self.folder / "best", step, figure)
-            self._export(self.folder / "model", step, figure)
-        figure = self.fabric.broadcast(figure)
-        assert isinstance(figure, Figure)
+        run, fabric = self.config.run, self.fabric
+        workers = Workers(fabric.global_rank, fabric.world_size, partial(fabric.all_reduce, reduce_op="sum"))
+        figure = validate(self.averaged_root, self.bound, self.data, run.valid_rows, run.seed, workers)
+        self.reporter.validated(step, figure, self.data.entropy)
+        network = architecture(self.averaged_root.model.network)
+        assert network is not None
+        weights = gather(network.state_dict(), fabric.is_global_zero)
+        if fabric.is_global_zero:
+            for name in ("best", "model") if figure.nats < self.best else ("model",):
+                self._export(self.folder / name, step, figure, weights)
+        self.best = min(self.best, figure.nats)
         self.latest = (step, figure)
         return figure
 
-    def _export(self, folder: Path, step: int, figure: Figure) -> None:
+    def _export(self, folder: Path, step: int, figure: Figure, weights: dict[str, Tensor]) -> None:
         tokenizer = getattr(self.data.decode, "tokenizer", None)
         about = {
             "step": step,
@@ -241,27 +209,11 @@ class _Run:
             "tokenizer": None if tokenizer is None else json.loads(tokenizer.to_json()),
             "config": asdict(self.config),
         }
-        save_model(self._averaged_model, folder, about)
-
-    @property
-    def _averaged_model(self) -> DiffusionModel:
-        model = self.averaged.module
-        assert isinstance(model, DiffusionModel)
-        return model
+        save_model(self.averaged_root.model, folder, about, weights)
 
     def _save(self, step: int) -> None:
+        tensors = tensors_of(self.model, self.averaged, self.optimiser, self.fabric.is_global_zero)
         if self.fabric.is_global_zero:
-            optimiser = self.optimiser.state_dict()["state"]
-            moments = {
-                f"{key}.{name}": value.contiguous()
-                for index, (name, _) in enumerate(self.model.named_parameters())
-                for key, value in optimiser.get(index, {}).items()
-            }
-            tensors = {
-                "model": {name: value.contiguous() for name, value in self.model.state_dict().items()},
-                "ema": {name: value.contiguous() for name, value in self.averaged.module.state_dict().items()},
-                "optimiser": moments,
-            }
             state = {
                 "best": self.best,
                 "averaged": int(self.averaged.n_averaged),
@@ -277,3 +229,7 @@ class _Run:
 
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, stop)
+
+
+def _mean_loss(objective: Objective, batch: Batch, model: DiffusionModel) -> Tensor:
+    return loss_at(model, objective, batch.x_0, batch.noisy, batch.weights).mean

@@ -6,24 +6,33 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.optim.swa_utils import AveragedModel
 
 from tokenloom.model import DiffusionModel
 from tokenloom.training.config import TrainConfig
+from tokenloom.training.sharding import Root, shard
 
 
 def launch(config: TrainConfig) -> Any:
-    """One process, or as many as torchrun's environment says, each with the whole model (DDP)."""
+    """One process, or as many as torchrun's environment says, each with the whole model (DDP) or a part (FSDP)."""
     try:
         from lightning_fabric import Fabric
+        from lightning_fabric.strategies.model_parallel import ModelParallelStrategy
     except ImportError as error:
         raise ValueError('training needs Lightning Fabric: pip install "tokenloom[train]"') from error
     world, local = (int(os.environ.get(name, "1")) for name in ("WORLD_SIZE", "LOCAL_WORLD_SIZE"))
     accelerator = "cuda" if torch.cuda.is_available() else "cpu"
     if world == 1:
         return Fabric(accelerator=accelerator, devices=1, precision=config.run.precision)
-    nodes = world // local
+    strategy: Any = "ddp"
+    if config.run.strategy == "fsdp":
+        strategy = ModelParallelStrategy(shard, data_parallel_size=world, tensor_parallel_size=1)
     fabric = Fabric(
-        accelerator=accelerator, strategy="ddp", devices=local, num_nodes=nodes, precision=config.run.precision
+        accelerator=accelerator,
+        strategy=strategy,
+        devices=local,
+        num_nodes=world // local,
+        precision=config.run.precision,
     )
     fabric.launch()
     return fabric
@@ -33,6 +42,18 @@ def adam(model: DiffusionModel, config: TrainConfig) -> torch.optim.Adam:
     """Adam as configured; the loop sets the learning rate of every step."""
     options = config.optimiser
     return torch.optim.Adam(model.parameters(), options.lr, (options.beta1, options.beta2), options.eps)
+
+
+def place_average(averaged: AveragedModel, fabric: Any) -> Root:
+    """The average where its model is: on the device, in the same parts."""
+    model = averaged.module
+    assert isinstance(model, DiffusionModel)
+    root, mesh = Root(model), getattr(fabric.strategy, "device_mesh", None)
+    if mesh is None:
+        averaged.to(fabric.device)
+    else:
+        shard(root, mesh)
+    return root
 
 
 def warm_average(decay: float) -> Callable[..., None]:

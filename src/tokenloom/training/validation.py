@@ -1,17 +1,37 @@
-"""The validation figure: a bound in nats a token, with its standard error over sequences."""
+"""The validation figure: a bound in nats a token, with its standard error over sequences.
+
+Several processes share the work: each scores every so many-th chunk of rows, and the sums are added.  A chunk is the
+same whoever scores it, so the figure does not depend on the number of processes.
+"""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
+from torch import Tensor
 
 from tokenloom.data.base import Dataset, take
 from tokenloom.model import DiffusionModel
 from tokenloom.objectives import NextToken, Objective, PriorTerm
 from tokenloom.objectives.head_loss import loss_at
 from tokenloom.training.batches import Batch, antithetic_times, seeded
+from tokenloom.training.sharding import Root
 
 CHUNK = 64
+
+
+@dataclass(frozen=True)
+class Workers:
+    """Which of how many processes this is, and the sum of a tensor over all of them."""
+
+    rank: int = 0
+    count: int = 1
+    add: Callable[[Tensor], Tensor] = torch.Tensor.clone
+
+
+ALONE = Workers()
 
 
 @dataclass(frozen=True)
@@ -27,8 +47,16 @@ class Figure:
 
 
 @torch.inference_mode()
-def validate(model: DiffusionModel, bound: Objective, data: Dataset, rows: int, seed: int) -> Figure:
+def validate(
+    model: DiffusionModel | Root,
+    bound: Objective,
+    data: Dataset,
+    rows: int,
+    seed: int,
+    workers: Workers = ALONE,
+) -> Figure:
     """One stratified time a sequence over the whole of [0, 1], the same states at every call; prior term included."""
+    root = model if isinstance(model, Root) else Root(model)
     count = min(rows, len(data.valid))
     generator = seeded(seed, "validation")
     x_0 = take(data.valid, torch.arange(count))
@@ -38,16 +66,28 @@ def validate(model: DiffusionModel, bound: Objective, data: Dataset, rows: int, 
     order = torch.randperm(count, generator=generator)
     free = torch.ones(x_0.shape, dtype=torch.float64) if fixed is None else (~fixed).double()
     terms = [bound] if isinstance(bound, NextToken) else [bound, PriorTerm()]
-    totals = torch.zeros(count, dtype=torch.float64)
-    device = next(model.parameters()).device
-    model.eval()
+    totals = torch.zeros(count, dtype=torch.float64, device=next(root.parameters()).device)
+    root.eval()
     for term in terms:
-        noisy = term.corrupt(model.process, x_0, times[order], generator, fixed)
-        for start in range(0, count, CHUNK):
-            batch = Batch(x_0, noisy, free).part(slice(start, start + CHUNK)).to(device)
-            loss = loss_at(model, term, batch.x_0, batch.noisy, batch.weights)
-            totals[start : start + CHUNK] += (loss.per_token * batch.weights).sum(-1).cpu()
-    tokens = free.sum(-1)
+        noisy = term.corrupt(root.model.process, x_0, times[order], generator, fixed)
+        _add_losses(totals, root, term, Batch(x_0, noisy, free), workers)
+    totals, tokens = workers.add(totals).cpu(), free.sum(-1)
     mean = float(totals.sum() / tokens.sum())
     spread = float(((totals - mean * tokens) ** 2).sum().sqrt() / tokens.sum())
     return Figure(mean, spread * math.sqrt(count / max(1, count - 1)), count)
+
+
+def _add_losses(totals: Tensor, root: Root, term: Objective, batch: Batch, workers: Workers) -> None:
+    """Add the losses of this process's chunks to those of their rows."""
+    chunks = [slice(start, start + CHUNK) for start in range(0, len(totals), CHUNK)]
+    for first in range(0, len(chunks), workers.count):
+        index = first + workers.rank
+        rows = chunks[index % len(chunks)]  # one without a chunk of its own runs too, since a model in parts needs all
+        losses = root(partial(_row_losses, term, batch.part(rows).to(totals.device)))
+        if index < len(chunks):
+            totals[rows] += losses
+
+
+def _row_losses(term: Objective, batch: Batch, model: DiffusionModel) -> Tensor:
+    loss = loss_at(model, term, batch.x_0, batch.noisy, batch.weights)
+    return (loss.per_token * batch.weights).sum(-1)
