@@ -29,7 +29,6 @@ from typing import Literal
 import torch
 from torch import Generator, Tensor
 
-from tokenloom.categorical import uniform
 from tokenloom.model import DiffusionModel
 from tokenloom.objectives import NextToken, Objective, PriorTerm, bound_of
 from tokenloom.objectives.head_loss import loss_at
@@ -37,6 +36,7 @@ from tokenloom.objectives.prior_term import uniform_prior_divergence
 from tokenloom.oracle import ExactModel
 from tokenloom.processes import Uniform
 from tokenloom.processes.base import Process
+from tokenloom.randomness import uniform
 from tokenloom.training.batches import Batch
 from tokenloom.types import Flags, PerPosition, PerRow, Tokens
 

@@ -20,6 +20,7 @@ from tokenloom.model import DiffusionModel, architecture
 from tokenloom.oracle import ExactModel
 from tokenloom.processes import AbsorbingUniform, Masked, MaskedUniform, Process
 from tokenloom.randomness import Randomness
+from tokenloom.samplers.autoregressive import Autoregressive
 from tokenloom.samplers.evaluator import Evaluator, Model, Prediction
 from tokenloom.samplers.grids import GridName, time_grid
 from tokenloom.samplers.kernel import CORRECTORS, PREDICTORS, Corrector, Predictor, make
@@ -93,11 +94,13 @@ def run_sampler(
     `fixed` are given tokens and the flags of their positions.  They are shown `clean` to models that know given
     positions and under processes whose clean tokens show, else `noised` to the current level at every step.
     """
-    predictor = make(predictor, PREDICTORS) if isinstance(predictor, str) else predictor
+    predictor = _predictor(model, predictor)
     corrector = make(corrector, CORRECTORS) if isinstance(corrector, str) else corrector
     length, device = _length(model, length), _device(model, generator)
     model = predictor.prepare(model)
     if corrector is not None:
+        if model.causal:
+            raise ValueError("a causal network has no corrector: it does not see what follows a position")
         corrector.check(model)
     times = time_grid(grid, _predictor_steps(steps, corrector)).to(device)
     evaluate = Evaluator(model, truncation, batch)
@@ -158,9 +161,21 @@ class _Pin:
         return tokens if self.tokens is None or self.flags is None else torch.where(self.flags, self.tokens, tokens)
 
 
+def _predictor(model: Model, predictor: Predictor | str) -> Predictor:
+    if not model.causal:
+        return make(predictor, PREDICTORS) if isinstance(predictor, str) else predictor
+    if predictor in ("ancestral", "autoregressive"):
+        return Autoregressive()
+    raise ValueError(f"a causal network is sampled from left to right (autoregressive), got the predictor {predictor}")
+
+
 def _shows_given(model: Model) -> bool:
     """Whether a clean token among noisy ones is something the model knows."""
-    if isinstance(model, ExactModel) or isinstance(model.process, Masked | MaskedUniform | AbsorbingUniform):
+    if (
+        model.causal
+        or isinstance(model, ExactModel)
+        or isinstance(model.process, Masked | MaskedUniform | AbsorbingUniform)
+    ):
         return True
     inner = architecture(model.network)
     return inner is not None and inner.config.fixed

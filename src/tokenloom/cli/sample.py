@@ -1,0 +1,280 @@
+"""`tokenloom sample`: draw from a model with any sampler; text, grids or pictures, on screen or in a file."""
+
+import hashlib
+import json as json_library
+import os
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import torch
+import tyro
+from rich.console import Console
+from rich.live import Live
+from rich.progress import track
+from torch import Tensor
+
+from tokenloom import __version__
+from tokenloom.cli.view import Canvas, canvas_of, frame
+from tokenloom.evaluation.runs import Run, model_folder, open_run
+from tokenloom.posteriors import Denoiser, LeaveOneOut
+from tokenloom.randomness import RowGenerators, derive_seed
+from tokenloom.samplers import CORRECTORS, PREDICTORS, Step, run_sampler
+from tokenloom.truncation import Truncation
+
+BLANKS = "._0"
+
+
+@dataclass(frozen=True)
+class SampleConfig:
+    """What to draw and how."""
+
+    run: tyro.conf.Positional[str]
+    """A run folder, a model folder or the name of a bundled model."""
+    num: int = 16
+    """Sequences to draw."""
+    steps: int = 128
+    """Network evaluations a sequence, the corrector's included."""
+    sampler: str = "ancestral"
+    """A sampler with options, as in psi:kappa=0.9; `list` names them all."""
+    corrector: str = "informed"
+    """A corrector with options, used with --corrector-steps."""
+    corrector_steps: int = 0
+    """Corrector steps after each sampler step."""
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int | None = None
+    on: Literal["loo", "denoiser"] = "loo"
+    """The posterior that temperature, top-p and top-k act on."""
+    prompt: str | None = None
+    """Text that every sequence begins with."""
+    infill: str | None = None
+    """A sequence with blanks to fill: _ in text, one a token; . or 0 in a grid."""
+    length: int | None = None
+    """Tokens a sequence; by default as trained."""
+    grid: Literal["uniform", "cosine"] = "uniform"
+    """How the times are spaced."""
+    seed: int = 0
+    """Row i of a seed is the same whatever --num is."""
+    batch: int = 16
+    """Sequences drawn at a time."""
+    watch: bool = False
+    """Show the first sequence while it denoises."""
+    json: bool = False
+    """Print JSON with everything needed to repeat it."""
+    out: Path | None = None
+    """Write the same JSON to this file (or, ending in .png, digits as a picture)."""
+
+
+def sample(config: Annotated[SampleConfig, tyro.conf.arg(name="")]) -> None:
+    """Draw sequences from a trained model."""
+    if config.sampler == "list":
+        list_samplers()
+        return
+    if config.num < 1 or config.batch < 1:
+        raise ValueError(f"--num and --batch must be at least 1, got {config.num} and {config.batch}")
+    run = open_run(config.run)
+    canvas, console = canvas_of(run), Console()
+    tokens, evaluations, seconds = draw(run, config, canvas)
+    record = {
+        "samples": [canvas.plain(row) for row in tokens.tolist()],
+        "tokens": tokens.tolist(),
+        "evaluations": evaluations,
+        "seconds_per_sample": round(seconds / config.num, 4),
+        "provenance": provenance(run, config),
+    }
+    if config.out is not None:
+        write(config.out, record, tokens, run)
+    if config.json:
+        print(json_library.dumps(record))
+        return
+    for index, row in enumerate(tokens.tolist()):
+        console.print(f"[dim]── {index}[/]", highlight=False)
+        console.print(canvas.draw(row), soft_wrap=True)
+    console.print(
+        f"[dim]{config.num} sequences, {evaluations:.1f} evaluations each, {seconds / config.num:.2f} s each[/]",
+        highlight=False,
+    )
+
+
+def draw(run: Run, config: SampleConfig, canvas: Canvas) -> tuple[Tensor, float, float]:
+    """Tokens, mean evaluations a sequence, and seconds."""
+    corrector = f"{config.corrector}{':' if ':' not in config.corrector else ','}steps={config.corrector_steps}"
+    fixed, length = given(run, config)
+    parts, evaluations, start = [], 0, time.perf_counter()
+    firsts = range(0, config.num, config.batch)
+    quiet = config.watch or len(firsts) == 1
+    for first in firsts if quiet else track(firsts, "sampling", console=Console(stderr=True)):
+        size = min(config.batch, config.num - first)
+        seeds = [derive_seed(config.seed, "row", row) for row in range(first, first + size)]
+        with watching(config, canvas, fixed) as on_step:
+            samples = run_sampler(
+                run.model,
+                size,
+                length,
+                config.steps,
+                config.sampler,
+                corrector if config.corrector_steps else None,
+                truncation(config),
+                fixed,
+                RowGenerators(seeds),
+                on_step if first == 0 else None,
+                config.grid,
+            )
+        parts.append(samples.tokens)
+        evaluations += int(samples.evaluations.sum())
+    return torch.cat(parts), evaluations / config.num, time.perf_counter() - start
+
+
+class watching:  # noqa: N801
+    """A live view of the first sequence, as a context that gives the callback; nothing without --watch."""
+
+    def __init__(self, config: SampleConfig, canvas: Canvas, fixed: tuple[Tensor, Tensor] | None) -> None:
+        self.canvas = canvas
+        self.given = None if fixed is None else fixed[1].tolist()
+        self.live = Live(console=Console(), refresh_per_second=20) if config.watch else None
+
+    def __enter__(self) -> Callable[[Step], None] | None:
+        if self.live is None:
+            return None
+        self.live.__enter__()
+        return self.show
+
+    def __exit__(self, *error: Any) -> None:
+        if self.live is not None:
+            self.live.__exit__(*error)
+
+    def show(self, step: Step) -> None:
+        """One frame."""
+        assert self.live is not None
+        title = (
+            f"step {step.index}/{step.count}   t = {float(step.after.t[0]):.3f}   {int(step.changed[0].sum())} changed"
+        )
+        row, changed = step.after.tokens[0].tolist(), step.changed[0].tolist()
+        self.live.update(frame(title, self.canvas.draw(row, changed, self.given)))
+
+
+def truncation(config: SampleConfig) -> Truncation | None:
+    """What the options say; None where they leave the prediction as it is."""
+    on = LeaveOneOut if config.on == "loo" else Denoiser
+    asked = Truncation(config.temperature, config.top_p, config.top_k, on)
+    return None if asked == Truncation(on=on) else asked
+
+
+def given(run: Run, config: SampleConfig) -> tuple[tuple[Tensor, Tensor] | None, int | None]:
+    """Given tokens with their flags, from a prompt or from a sequence with blanks; and the length."""
+    length = config.length or (None if run.data is None else _trained_length(run))
+    if config.prompt is None and config.infill is None:
+        return None, length
+    if config.prompt is not None and config.infill is not None:
+        raise ValueError("give --prompt or --infill, not both")
+    ids = _template(run, config.infill) if config.infill is not None else _encode(run, config.prompt or "")
+    if length is None:
+        raise ValueError("the model does not say how long its sequences are; pass --length")
+    if len(ids) > length:
+        raise ValueError(f"the given text has {len(ids)} tokens, but a sequence has {length}; shorten it")
+    tokens, flags = torch.zeros(length, dtype=torch.int64), torch.zeros(length, dtype=torch.bool)
+    for position, token in enumerate(ids):
+        if token is not None:
+            tokens[position], flags[position] = token, True
+    return (tokens, flags), length
+
+
+def _trained_length(run: Run) -> int:
+    from tokenloom.model import architecture
+
+    inner = architecture(run.model.network)
+    assert inner is not None
+    return inner.config.length
+
+
+def _encode(run: Run, text: str) -> list[int | None]:
+    if run.tokenizer is None:
+        return _digits(run, text)
+    return [*run.tokenizer.encode(text)]
+
+
+def _template(run: Run, text: str) -> list[int | None]:
+    """Blanks as None: every _ of a text is one token, every . _ or 0 of a grid one cell."""
+    if run.tokenizer is None:
+        return _digits(run, text)
+    ids: list[int | None] = []
+    for index, part in enumerate(text.split("_")):
+        ids += ([None] if index else []) + (list(run.tokenizer.encode(part)) if part else [])
+    return ids
+
+
+def _digits(run: Run, text: str) -> list[int | None]:
+    size = run.model.process.vocab_size
+    ids: list[int | None] = []
+    for place, symbol in enumerate("".join(text.split()), 1):
+        if symbol in BLANKS:
+            ids.append(None)
+        elif symbol.isdigit() and int(symbol) <= size:
+            ids.append(int(symbol) - 1)
+        else:
+            raise ValueError(f"symbol {place} is {symbol!r}; a grid has the digits 1..{size} and {' '.join(BLANKS)}")
+    return ids
+
+
+def provenance(run: Run, config: SampleConfig) -> dict[str, Any]:
+    """Everything needed to draw the same again."""
+    folder = model_folder(config.run)
+    weights = b"" if folder is None else (folder / "model.safetensors").read_bytes()
+    options = {key: value for key, value in asdict(config).items() if key not in ("watch", "json", "out")}
+    model = run.model
+    return {
+        "tokenloom": __version__,
+        "torch": torch.__version__,
+        "model": run.name,
+        "weights_sha256": hashlib.sha256(weights).hexdigest(),
+        "process": type(model.process).__name__,
+        "predicts": model.predicts.__name__,
+        "trained_steps": run.step,
+        "options": options,
+    }
+
+
+def write(path: Path, record: dict[str, Any], tokens: Tensor, run: Run) -> None:
+    """Write the record, or a picture, under a temporary name and rename it."""
+    partial = path.with_name(f".{path.stem}-{os.getpid()}{path.suffix}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.suffix == ".png":
+            _picture(partial, tokens, run.model.process.vocab_size)
+        else:
+            partial.write_text(json_library.dumps(record, indent=2))
+        partial.rename(path)
+    except OSError as error:
+        raise ValueError(f"cannot write {path}: {error.strerror}; choose another --out") from error
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _picture(path: Path, tokens: Tensor, vocab_size: int) -> None:
+    """Square sequences as grey images, eight a row."""
+    side = int(tokens.shape[1] ** 0.5)
+    if side * side != tokens.shape[1]:
+        raise ValueError(f"a picture needs square sequences, got length {tokens.shape[1]}; write .json instead")
+    from tokenloom.evaluation.extras import evaluation_extra
+
+    images = tokens.view(-1, side, side).double() / (vocab_size - 1)
+    columns = min(8, len(images))
+    blank = torch.zeros((-len(images)) % columns, side, side, dtype=images.dtype)
+    tiles = torch.nn.functional.pad(torch.cat([images, blank]), (1, 1, 1, 1), value=0.5)
+    rows = tiles.view(-1, columns, side + 2, side + 2).transpose(1, 2).reshape(-1, columns * (side + 2))
+    large = rows.repeat_interleave(8, 0).repeat_interleave(8, 1).numpy()
+    evaluation_extra("matplotlib.image").imsave(path, large, cmap="gray", vmin=0, vmax=1)
+
+
+def list_samplers() -> None:
+    """Names and what they serve."""
+    console = Console()
+    for title, registry in (("samplers", PREDICTORS), ("correctors", CORRECTORS)):
+        console.print(f"[bold]{title}[/]")
+        for name, kernel in sorted(registry.items()):
+            serves = ", ".join(process.__name__ for process in kernel.serves)
+            line = (kernel.__doc__ or "").splitlines()[0]
+            console.print(f"  {name:17} {line}  [dim]({serves})[/]", highlight=False)
