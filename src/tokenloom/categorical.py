@@ -50,7 +50,7 @@ def invert(weights: Float[Tensor, "*shape vocab"], u: Float[Tensor, "*shape"]) -
 
 def _block_sums(weights: Tensor) -> Tensor:
     full = weights.shape[-1] // BLOCK * BLOCK
-    sums = weights[..., :full].view(*weights.shape[:-1], -1, BLOCK).sum(-1)
+    sums = weights[..., :full].view(*weights.shape[:-1], full // BLOCK, BLOCK).sum(-1)
     rest = weights[..., full:].sum(-1, keepdim=True)
     return torch.cat([sums, rest], -1)
 

@@ -77,25 +77,26 @@ class Rates(Branches):
 
     def elsewhere(self) -> Float[Tensor, "batch length 3"]:
         """The rates of jumps that change the token; summed over branches, the rate of leaving x_t."""
-        predicted = self._prediction_elsewhere()[1]
+        predicted = self._other_tokens().sum(-1)
         leaving = 1 - self.noise.probability_of(self.stay)
         shares = branches(torch.zeros_like(predicted), predicted, leaving)
         return torch.where(shares > 0, self.weights * shares, 0)  # an infinite rate to where it is goes nowhere
 
     def invert_elsewhere(self, branch_number: PerPosition, u: PerPosition) -> Tokens:
         """The other token that two uniform numbers a position stand for; x_t where there is no other."""
-        rates, (others, mass) = self.elsewhere(), self._prediction_elsewhere()
+        rates, others = self.elsewhere(), self._other_tokens()
         possible = rates.sum(-1) > 0
         branch = invert(torch.where(possible.unsqueeze(-1), rates, 1), branch_number)
-        predicted = invert(torch.where(mass.unsqueeze(-1) > 0, others, 1), u)
+        predicted = invert(torch.where(others.sum(-1, keepdim=True) > 0, others, 1), u)
         jumped = torch.where(branch == PREDICTION, predicted, self.noise.draw_other(self.stay, u))
         return torch.where(possible, jumped, self.stay)
 
-    def _prediction_elsewhere(self) -> tuple[Tensor, PerPosition]:
-        """The prediction's probabilities with none at x_t, and their sum."""
-        nu = self._prediction_over(self.noise.log_probs().shape[-1]).double()
-        others = nu.scatter(-1, self.stay.unsqueeze(-1), 0.0)
-        return others, others.sum(-1)
+    def _other_tokens(self) -> Float[Tensor, "batch length vocab"]:
+        """The prediction's probabilities, with 0 at x_t."""
+        nu = probabilities(self.prediction)
+        is_token = self.stay < nu.shape[-1]
+        index = torch.where(is_token, self.stay, 0).unsqueeze(-1)
+        return nu.scatter(-1, index, torch.where(is_token.unsqueeze(-1), 0, nu.gather(-1, index)))
 
 
 def branches(stay: Tensor, prediction: Tensor, noise: Tensor) -> Float[Tensor, "batch length 3"]:
