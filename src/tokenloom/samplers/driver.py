@@ -211,12 +211,12 @@ def _device(model: Model, generator: Randomness | None) -> torch.device:
 
 @contextmanager
 def _evaluating(model: Model) -> Iterator[None]:
-    """Without dropout, whatever mode the model was in."""
-    training = isinstance(model, nn.Module) and model.training
-    if isinstance(model, nn.Module):
-        model.eval()
+    """Without dropout; every part of the model gets back the mode it was in."""
+    modes = [(module, module.training) for module in model.modules()] if isinstance(model, nn.Module) else []
+    for module, _ in modes:
+        module.training = False
     try:
         yield
     finally:
-        if isinstance(model, nn.Module):
-            model.train(training)
+        for module, training in modes:
+            module.training = training
