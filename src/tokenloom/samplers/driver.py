@@ -74,7 +74,7 @@ def sample(
     return run_sampler(model, batch, length, steps, predictor, corrector, truncation, fixed, generator, on_step).tokens
 
 
-@torch.inference_mode()
+@torch.no_grad()  # not inference_mode, whose tensors no later training step could read
 def run_sampler(
     model: Model,
     batch: int,
