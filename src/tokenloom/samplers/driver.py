@@ -9,7 +9,7 @@ steps between them cost n + (n - 1) m.  (At t = 0 there is no noise left to corr
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from jaxtyping import Float, Int
@@ -74,7 +74,7 @@ def sample(
     return run_sampler(model, batch, length, steps, predictor, corrector, truncation, fixed, generator, on_step).tokens
 
 
-@torch.inference_mode()
+@torch.no_grad()  # not inference_mode, whose tensors no later training step could read
 def run_sampler(
     model: Model,
     batch: int,
@@ -96,6 +96,8 @@ def run_sampler(
     """
     predictor = _predictor(model, predictor)
     corrector = make(corrector, CORRECTORS) if isinstance(corrector, str) else corrector
+    if batch < 0:
+        raise ValueError(f"batch must not be negative, got {batch}")
     length, device = _length(model, length), _device(model, generator)
     model = predictor.prepare(model)
     if corrector is not None:
@@ -132,7 +134,9 @@ class _Pin:
     def make(cls, model: Model, fixed: tuple[Tokens, Flags] | None, noisy: Noisy, given: Given) -> "_Pin":
         if fixed is None:
             return cls(model.process)
-        tokens, flags = (part.expand_as(noisy.tokens) if part.ndim == 1 else part for part in fixed)
+        tokens, flags = (part.expand(len(noisy.tokens), -1) if part.ndim == 1 else part for part in fixed)
+        if given not in get_args(Given):
+            raise ValueError(f"given must be one of {', '.join(get_args(Given))}, got {given!r}")
         if tokens.shape != noisy.tokens.shape:
             raise ValueError(
                 f"fixed tokens have shape {list(tokens.shape)}, but {list(noisy.tokens.shape)} are to be sampled"
@@ -211,12 +215,12 @@ def _device(model: Model, generator: Randomness | None) -> torch.device:
 
 @contextmanager
 def _evaluating(model: Model) -> Iterator[None]:
-    """Without dropout, whatever mode the model was in."""
-    training = isinstance(model, nn.Module) and model.training
-    if isinstance(model, nn.Module):
-        model.eval()
+    """Without dropout; every part of the model gets back the mode it was in."""
+    modes = [(module, module.training) for module in model.modules()] if isinstance(model, nn.Module) else []
+    for module, _ in modes:
+        module.training = False
     try:
         yield
     finally:
-        if isinstance(model, nn.Module):
-            model.train(training)
+        for module, training in modes:
+            module.training = training

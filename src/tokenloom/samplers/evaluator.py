@@ -131,5 +131,9 @@ class Prediction:
         return self._features
 
 
-def _shown(model: Model, noisy: Noisy) -> Tokens:
-    return model.shown(noisy).tokens if isinstance(model, DiffusionModel) and model.timeless else noisy.tokens
+def _shown(model: Model, noisy: Noisy) -> Tensor:
+    """What a network that ignores the time reads of each row: its tokens, and U where it is told U."""
+    if not isinstance(model, DiffusionModel) or not model.timeless:
+        return noisy.tokens
+    shown = model.shown(noisy)
+    return shown.tokens if shown.absorbing is None else torch.cat([shown.tokens, shown.absorbing], 1)

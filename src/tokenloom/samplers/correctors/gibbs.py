@@ -12,6 +12,7 @@ or draws them with probability decreasing in it (Gumbel top-k, `temperature`).  
 the informed scan does not leave p_t invariant, even for k = 1: it is meant to repair, not to mix.
 """
 
+import math
 from abc import abstractmethod
 from dataclasses import dataclass
 
@@ -75,8 +76,8 @@ class Informed(Gibbs):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.temperature < 0:
-            raise ValueError(f"temperature must not be negative, got {self.temperature}")
+        if not 0 <= self.temperature < math.inf:
+            raise ValueError(f"temperature must be in [0, inf), got {self.temperature}")
 
     def choose(self, prediction: Prediction, order: PerPosition, index: int) -> Flags:
         scores = margins(prediction)

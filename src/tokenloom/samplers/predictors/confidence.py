@@ -8,6 +8,7 @@ or, with a temperature, the largest of score + temperature x Gumbel noise.  A ru
 prediction, so the law is not p_0's.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -37,8 +38,8 @@ class Confidence(Predictor):
     exact = False
 
     def __post_init__(self) -> None:
-        if self.temperature < 0:
-            raise ValueError(f"temperature must not be negative, got {self.temperature}")
+        if not 0 <= self.temperature < math.inf:
+            raise ValueError(f"temperature must be in [0, inf), got {self.temperature}")
 
     def step(self, evaluate: Evaluator, noisy: Noisy, s: PerRow, generator: Randomness | None) -> Noisy:
         process, movable = evaluate.process, free(noisy)

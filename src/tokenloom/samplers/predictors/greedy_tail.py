@@ -1,5 +1,9 @@
-r"""Any predictor, with its last step replaced by the mode: x_0^l = argmax of the denoiser at every position that is not
-known yet.  Removes the noise of the last draw, and with it some entropy."""
+r"""Any predictor, with its last step replaced by the mode:
+
+    x_0^l = argmax of the denoiser mu^l where x_t does not tell x_0^l, else x_t^l
+
+Removes the noise of the last draw, and with it some entropy.
+"""
 
 from dataclasses import dataclass, field
 

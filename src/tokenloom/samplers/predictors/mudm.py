@@ -4,7 +4,9 @@ With tau fixed: x_s = x_0 where s < tau <= t, else x_t.  With tau redrawn (`alg:
 
     x_0 ~ p(. | x~_t(tau_t)),   x_s ~ q_{s|0,t}(. | x_0, x_t), the *uniform* bridge,   tau_s ~ p(. | x_0, x_s)
 
-is the reverse chain of UDM.  Only tokens already lost (tau <= t) are predicted; with tau fixed, only those that arrive.
+is the reverse chain of UDM, for L > 1 up to what the redrawn tau forgets of the joint law of x_0 (as in `reaudm.py`);
+with tau fixed the limit of many steps is p_0.  Only tokens already lost (tau <= t) are predicted; with tau fixed, only
+those that arrive.
 """
 
 from dataclasses import dataclass, replace

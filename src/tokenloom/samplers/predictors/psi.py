@@ -4,7 +4,9 @@ r"""The Psi family: a step of the bridge superposed with a fresh noising of the 
 
 The bridge takes the leave-one-out posterior nu, the forward part the denoiser mu.  Since the bridge plugged with nu is
 the bridge averaged over mu (`prop:loo`), both parts are written over mu here, whatever the model predicts.  Every kappa
-in [0, 1] keeps the marginals; kappa = 1 is ancestral sampling.  The masked case is ReMDM (`remasking.py`).
+in [0, 1] keeps the marginals of a position; kappa = 1 is ancestral sampling.  Below 1 positions are redrawn together
+however small the step, so the error in their joint law falls with n steps as about n^{-1/2}, not 1/n.  The masked case
+is ReMDM (`remasking.py`).
 """
 
 from dataclasses import dataclass, replace
