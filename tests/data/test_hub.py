@@ -28,7 +28,7 @@ def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def constants(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The settings of the Hub's library, at an address where nothing answers."""
-    found = pytest.importorskip("huggingface_hub").constants
+    found = pytest.importorskip("huggingface_hub.constants")
     monkeypatch.setattr(found, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(found, "ENDPOINT", CLOSED)
     return found
