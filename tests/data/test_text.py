@@ -15,8 +15,9 @@ import pytest
 import torch
 
 from tokenloom.data.base import Dataset
+from tokenloom.data.hub_text import HUB
 from tokenloom.data.packing import encode_documents, pack
-from tokenloom.data.text import HUB, RowDecoder, load_text
+from tokenloom.data.text import RowDecoder, load_text
 from tokenloom.data.token_cache import cached_rows, default_cache, whole_file
 from tokenloom.data.tokenizer import (
     Bytes,
@@ -347,6 +348,23 @@ def test_unreadable_text_gets_a_sentence(tmp_path: Path, stories: Path) -> None:
         load(stories, tmp_path, valid=stories)
     with pytest.raises(ValueError, match=r"valid_fraction must be in \(0, 1\), got 1.5"):
         load(stories, tmp_path, valid_fraction=1.5)
+
+
+def test_the_same_content_for_training_and_validation_is_refused(stories: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.txt"
+    copy.write_text(stories.read_text())
+    with pytest.raises(ValueError, match=r"share the content of .*stories.txt, which is that of .*copy.txt; they must"):
+        load(stories, tmp_path, valid=copy)
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    for name, text in {"train-1.txt": "a", "train-2.txt": "b", "valid.txt": "b"}.items():
+        (folder / name).write_text(text * 100)
+    with pytest.raises(ValueError, match=r"share the content of .*train-2.txt, which is that of .*valid.txt"):
+        load(folder, tmp_path)
+    with pytest.raises(ValueError, match=r"share .*train-2.txt; they must not overlap"):
+        load(folder, tmp_path, valid=folder / "train-2.txt")
+    (folder / "valid.txt").write_text("c" * 100)
+    assert len(load(folder, tmp_path, tokenizer="bytes", length=50).valid) == 2
 
 
 def test_hub_data_sets_load_from_copies_of_their_repositories(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tokenloom.checks import nearest
+from tokenloom.data.hub import hub_or_cache
 
 Ids = npt.NDArray[np.int32]
 
@@ -267,7 +268,8 @@ def _train_byte_pairs(kind: str, texts: Iterable[str]) -> Tokenizer:
 def _from_hub(name: str) -> Tokenizer:
     library = text_extra("tokenizers")
     try:
-        return Subwords(library.Tokenizer.from_pretrained(name).to_str())
+        with hub_or_cache():
+            return Subwords(library.Tokenizer.from_pretrained(name).to_str())
     except Exception as error:
         hint = "" if name in HUB_EXAMPLES else f"; {nearest(name, HUB_EXAMPLES + KINDS)}"
         raise ValueError(

@@ -1,0 +1,107 @@
+"""Where the Hub does not answer its cache does, or a sentence comes at once; where it answers nothing changes."""
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tokenloom.data import hub
+from tokenloom.data.hub import hub_or_cache, reachable
+from tokenloom.data.text import load_text
+from tokenloom.data.tokenizer import build_tokenizer
+
+CLOSED = "http://127.0.0.1:1"
+
+
+@pytest.fixture(autouse=True)
+def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+
+
+@pytest.fixture
+def constants(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The settings of the Hub's library, at an address where nothing answers."""
+    found = pytest.importorskip("huggingface_hub.constants")
+    monkeypatch.setattr(found, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(found, "ENDPOINT", CLOSED)
+    return found
+
+
+@pytest.fixture
+def server() -> Iterator[str]:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+
+
+def test_a_hub_that_does_not_answer_fails_at_once(constants: Any, tmp_path: Path) -> None:
+    """Its libraries alone retry for over 20 seconds; they get back the settings they had."""
+    config = pytest.importorskip("datasets").config
+    began = time.monotonic()
+    with pytest.raises(
+        ValueError, match=r"wikitext .*no connection to http://127.0.0.1:1 in 3 seconds, and no copy in"
+    ):
+        load_text("wikitext", cache=tmp_path)
+    with pytest.raises(ValueError, match="from_pretrained could not get it from the Hub"):
+        build_tokenizer("gpt2", ())
+    assert time.monotonic() - began < 15
+    assert not constants.HF_HUB_OFFLINE
+    assert not config.HF_HUB_OFFLINE
+
+
+def test_a_hub_that_does_not_answer_leaves_the_cache(
+    constants: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("tokenizers")
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    stored = build_tokenizer("bpe:270", ["a cat sat"])
+    folder = tmp_path / "models--some--name"
+    for path, text in {
+        "refs/main": "a" * 40,
+        f"snapshots/{'a' * 40}/tokenizer.json": json.dumps(json.loads(stored.to_json())["tokenizer"]),
+    }.items():
+        (folder / path).parent.mkdir(parents=True)
+        (folder / path).write_text(text)
+    assert build_tokenizer("some/name", ()).identity == stored.identity
+
+
+def test_a_hub_that_answers_is_used_as_ever(constants: Any, server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(constants, "ENDPOINT", server)
+    with hub_or_cache():
+        assert not constants.HF_HUB_OFFLINE
+    with pytest.raises(KeyError), hub_or_cache():
+        raise KeyError
+
+
+def test_the_proxy_is_what_must_answer(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert reachable(server)
+    assert not reachable(CLOSED)
+    assert not reachable("https://nowhere.invalid")
+    for proxy in (server, server.removeprefix("http://")):
+        monkeypatch.setenv("https_proxy", proxy)
+        assert reachable("https://nowhere.invalid")
+    monkeypatch.setenv("no_proxy", "nowhere.invalid")
+    assert not reachable("https://nowhere.invalid")
+    monkeypatch.setenv("http_proxy", CLOSED)
+    assert not reachable("http://huggingface.co")
+
+
+def test_a_connection_that_never_opens_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    released = threading.Event()
+
+    def hang(*_: object) -> None:
+        released.wait(60)
+        raise OSError
+
+    monkeypatch.setattr(hub, "SECONDS", 0.05)
+    monkeypatch.setattr(socket, "create_connection", hang)
+    began = time.monotonic()
+    assert not reachable(CLOSED)
+    assert time.monotonic() - began < 30
+    released.set()
