@@ -1,6 +1,6 @@
 r"""Figures of samples that need no model.
 
-    unigram entropy of a sample x^1..x^L:   H = -sum_k (n_k/L) log(n_k/L),   n_k how often token k occurs in it, in nats
+    unigram entropy of a sample x^1..x^L:    H = -sum_k (n_k/L) log(n_k/L),   n_k the count of token k in it, in nats,
 
 is the horizontal axis of a generative frontier, averaged over samples (never over their pooled counts, which would not
 see that every sample repeats itself).  distinct-n is the share of different n-grams among all n-grams of all samples.

