@@ -13,7 +13,7 @@ AXES = ("unigram entropy of a sample, nats", "generative perplexity")
 
 def draw_png(records: Sequence[Record], path: Path) -> None:
     """Perplexity (logarithmic) against entropy; the data's entropy is the vertical line, the data the star."""
-    with canvas(path, 1, 1, 8.6, 4.6) as (_, grid):
+    with canvas(path, 1, 1, 7.6, 5.6) as (_, grid):
         axes = grid[0][0]
         for number, (family, members) in enumerate(curves(records).items()):
             ordered = sorted(members, key=lambda record: record["entropy"])
@@ -38,7 +38,11 @@ def draw_png(records: Sequence[Record], path: Path) -> None:
             elif record["source"] == "shuffled data":
                 axes.plot(record["entropy"], record["perplexity"], "x", color=INK, markersize=7, label="data, shuffled")
         axes.set(xlabel=AXES[0], ylabel=AXES[1], yscale="log", title=f"Judged by {records[0]['judge']}")
-        axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=8)
+        plain = evaluation_extra("matplotlib.ticker").StrMethodFormatter("{x:g}")
+        axes.yaxis.set_major_formatter(plain)
+        axes.yaxis.set_minor_formatter(plain)
+        axes.tick_params(axis="y", which="minor", labelsize=7.5)
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=2, fontsize=8)
 
 
 def draw_html(records: Sequence[Record], path: Path) -> None:

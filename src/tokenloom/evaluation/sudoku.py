@@ -119,8 +119,8 @@ def _part(puzzles: Puzzles, rows: slice) -> Puzzles:
 def _by_givens(hits: Bool[Tensor, "repeats puzzles"], puzzles: Puzzles) -> dict[int, tuple[float, int]]:
     count = puzzles.given.sum(1)
     return {
-        int(number): (float(hits[:, count == number].double().mean()), int((count == number).sum()))
-        for number in count.unique()
+        number: (float(hits[:, count == number].double().mean()), int((count == number).sum()))
+        for number in sorted(set(count.tolist()))
     }
 
 
