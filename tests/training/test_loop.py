@@ -2,9 +2,11 @@
 
 import json
 import signal
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from torch import Tensor
@@ -120,3 +122,13 @@ def test_a_batch_that_cannot_be_divided_is_named(tmp_path: Path) -> None:
     config = tiny(tmp_path / "run", optimiser=replace(base.optimiser, accumulate=3))
     with pytest.raises(ValueError, match=r"batch must be a multiple of processes x accumulate = 3, got 8"):
         loop.train(config, False, Reporter(quiet=True))
+
+
+def test_a_rate_that_follows_the_clock_is_that_of_the_first_process(tmp_path: Path) -> None:
+    base = tiny(tmp_path)
+    run = object.__new__(loop._Run)
+    run.config = tiny(
+        tmp_path, max_steps=None, max_minutes=1.0, optimiser=replace(base.optimiser, lr=1.0, decay="linear")
+    )
+    run.started, run.fabric = time.monotonic(), SimpleNamespace(broadcast=lambda own: 0.75)
+    assert run._rate(1000) == 0.25

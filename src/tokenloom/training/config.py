@@ -163,7 +163,9 @@ RECIPES: dict[str, TrainConfig] = {
     "digits": TrainConfig("digits", max_minutes=10, data=DataConfig("digits"), optimiser=_SMALL),
     "lm1b": TrainConfig(
         "lm1b",
-        data=DataConfig("text", "lm1b", length=128, tokenizer="bert-base-uncased", packing="sentences"),
+        data=DataConfig(
+            "text", "lm1b", length=128, tokenizer="bert-base-uncased", packing="sentences", detokeniser="lm1b"
+        ),
         max_steps=1_000_000,
         network=_LARGE,
         optimiser=_PAPER,
