@@ -13,6 +13,7 @@ def assert_frequencies(counts: Tensor, probabilities: Tensor) -> None:
     """Counts follow the law; cells expected fewer than 5 times are pooled, impossible cells must be empty."""
     counts, probabilities = counts.double().flatten(), probabilities.double().flatten()
     total = counts.sum()
+    assert abs(float(probabilities.sum()) - 1) < 1e-5, "the expected law is no law"
     assert counts[probabilities == 0].sum() == 0, "an impossible outcome was drawn"
     expected = total * probabilities
     rare = expected < 5

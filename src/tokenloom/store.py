@@ -17,6 +17,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from tokenloom import nn, posteriors, processes, schedules
+from tokenloom.bundled import locate, way_out
 from tokenloom.model import DiffusionModel, architecture
 from tokenloom.nn import DiT, GridNetwork, Transformer, TransformerConfig
 
@@ -75,13 +76,14 @@ def describe(model: DiffusionModel) -> dict[str, Any]:
 
 
 def load_model(folder: str | Path) -> DiffusionModel:
-    """Read a model back; says in a sentence what is missing or wrong."""
-    folder = Path(folder)
+    """Read a model back, or a bundled one by its name; says in a sentence what is missing or wrong."""
+    given, folder = folder, locate(folder)
     try:
         config = json.loads((folder / "config.json").read_text())
         tensors = load_file(folder / "model.safetensors")
     except FileNotFoundError as error:
-        raise ValueError(f"{folder} holds no model: {Path(str(error.filename or folder)).name} is missing") from error
+        missing = Path(str(error.filename or folder)).name
+        raise ValueError(f"{folder} holds no model: {missing} is missing{way_out(given)}") from error
     except (ValueError, SafetensorError) as error:
         raise ValueError(f"the model in {folder} cannot be read: {error}") from error
     process, network, schedule = (dict(config[key]) for key in ("process", "network", "schedule"))

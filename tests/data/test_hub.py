@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
+from tests.data.helpers import load, write_parquet
 from tokenloom.data import hub
 from tokenloom.data.hub import hub_or_cache, reachable
+from tokenloom.data.hub_text import HUB
 from tokenloom.data.text import load_text
 from tokenloom.data.tokenizer import build_tokenizer
 
@@ -105,3 +107,37 @@ def test_a_connection_that_never_opens_is_given_up(monkeypatch: pytest.MonkeyPat
     assert not reachable(CLOSED)
     assert time.monotonic() - began < 30
     released.set()
+
+
+def test_a_hub_name_offline_gets_a_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    pytest.importorskip("tokenizers")
+    datasets = pytest.importorskip("datasets")
+    hub = pytest.importorskip("huggingface_hub")
+    monkeypatch.setattr(hub.constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
+    with pytest.raises(ValueError, match=r"from_pretrained could not get it.*local tokenizer.json; did you mean gpt2"):
+        build_tokenizer("gtp2", ())
+    for name in ("openwebtext", "ptb"):
+        with pytest.raises(ValueError, match=f"the data set {name} .* could not be loaded with datasets.load_dataset"):
+            load(name, tmp_path, tokenizer="bytes")
+
+
+def test_hub_data_sets_load_from_copies_of_their_repositories(tmp_path: Path) -> None:
+    pytest.importorskip("datasets")
+    wikitext = tmp_path / HUB["wikitext"].path
+    wikitext.mkdir(parents=True)
+    split = "{{split: {0}, path: {0}.jsonl}}"
+    data_files = f"[{split.format('train')}, {split.format('validation')}]"
+    (wikitext / "README.md").write_text(
+        f"---\nconfigs:\n- config_name: wikitext-103-raw-v1\n  data_files: {data_files}\n---\n"
+    )
+    ptb = tmp_path / HUB["ptb"].path / "penn_treebank"
+    for name, text in {"train": "tttt", "validation": "vv"}.items():
+        (wikitext / f"{name}.jsonl").write_text(f'{{"text": ""}}\n{{"text": "{text}"}}\n')
+        (ptb / name).mkdir(parents=True)
+        write_parquet(ptb / name / "0000.parquet", "sentence", [text])
+    for source in ("wikitext", "ptb"):
+        dataset = load(source, tmp_path, length=2, tokenizer="bytes", hub_root=tmp_path)
+        assert dataset.name == source
+        assert dataset.decode(dataset.train) == ["tt", "tt"]
+        assert dataset.decode(dataset.valid) == ["vv"]

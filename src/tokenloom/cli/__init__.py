@@ -10,8 +10,10 @@ from rich.markup import escape
 
 from tokenloom.cli.bench_sampling import sampling
 from tokenloom.cli.bench_training import training
+from tokenloom.cli.frontier import frontier
 from tokenloom.cli.quickstart import quickstart
 from tokenloom.cli.sample import sample
+from tokenloom.cli.solve import solve
 from tokenloom.cli.train import train_command
 
 
@@ -40,5 +42,7 @@ def app(args: Sequence[str]) -> tyro.extras.SubcommandApp:
     commands.command(quickstart)
     commands.command(name="train")(train_command(args))
     commands.command(sample)
+    commands.command(frontier)
+    commands.command(solve)
     commands.command(bench, name="bench", help="Measure speed and memory, as ratios within one run.")
     return commands

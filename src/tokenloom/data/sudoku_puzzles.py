@@ -49,9 +49,7 @@ class Puzzles:
 
 def read_puzzles(path: Path, rows: int | None = None) -> Puzzles:
     """The (first `rows`) puzzles of a CSV file, plain or gzipped: columns quizzes,solutions or Puzzle,Solution."""
-    if not path.is_file():
-        raise ValueError(f"there is no file {path} with Sudoku puzzles")
-    header, *records = _records(path, rows)
+    header, *records = read_records(path, rows)
     names = [name.strip().lower() for name in header]
     pair = next((pair for pair in COLUMNS if set(pair) <= set(names)), None)
     if pair is None:
@@ -119,8 +117,10 @@ def _puzzle_within(
     raise ValueError(f"none of {ATTEMPTS} grids had a puzzle of at most {high} givens; ask for more givens")
 
 
-def _records(path: Path, rows: int | None) -> list[list[str]]:
-    """The header and the first `rows` records that are not blank."""
+def read_records(path: Path, rows: int | None = None) -> list[list[str]]:
+    """The header and the first `rows` records that are not blank, of a CSV file, plain or gzipped."""
+    if not path.is_file():
+        raise ValueError(f"there is no file {path} with Sudoku puzzles")
     with path.open("rb") as stream:
         gzipped = stream.read(2) == b"\x1f\x8b"
     try:

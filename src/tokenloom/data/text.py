@@ -1,13 +1,13 @@
 r"""Text as rows of tokens: files, folders and data sets of the Hub.
 
-    documents -> (train, valid), disjoint -> tokenizer, learned from train alone -> rows of one length, cached
+    documents -> (train, valid), disjoint -> detokenised -> tokenizer, learned from train -> rows of one length, cached
 
 Without a validation text the last documents are held out, or the last characters of a single one.
 """
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -16,6 +16,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from tokenloom.data.base import Dataset
+from tokenloom.data.detokenise import Detokeniser, check_detokeniser, detokenise
 from tokenloom.data.documents import Corpus, corpus_of, text_files
 from tokenloom.data.hub_text import HUB, hub_corpus
 from tokenloom.data.packing import Packing, check_packing, encode_documents, pack
@@ -42,6 +43,7 @@ def load_text(
     tokenizer: str = "characters",
     length: int = 128,
     packing: Packing = "wrap",
+    detokeniser: Detokeniser = "none",
     valid_fraction: float = 0.05,
     cache: Path | None = None,
     hub_root: Path | None = None,
@@ -50,10 +52,12 @@ def load_text(
 
     `valid_fraction` is held out where `valid` is None and the source has no validation split of its own.  `hub_root` is
     a folder of copies of Hub repositories (`<hub_root>/Salesforce/wikitext/...`), read instead of the Hub.
+    `detokeniser` undoes the tokenisation in which an evaluation set is distributed.
     """
     directory = cache or default_cache()
     check_packing(packing, length, end=0)
-    learned_from, held_out = _corpora(train, valid, valid_fraction, directory, hub_root)
+    corpora = _corpora(train, valid, valid_fraction, directory, hub_root)
+    learned_from, held_out = (_detokenised(corpus, detokeniser) for corpus in corpora)
     chosen = _tokenizer(tokenizer, learned_from, directory)
     check_packing(packing, length, chosen.end_of_sequence)
     keys = [digest(FORMAT, part.key, chosen.identity, packing, length) for part in (learned_from, held_out)]
@@ -63,6 +67,16 @@ def load_text(
     ]
     name = str(train) if str(train) in HUB else Path(train).name
     return Dataset(name, chosen.vocab_size, tables[0], tables[1], digest(*keys), RowDecoder(chosen))
+
+
+def _detokenised(corpus: Corpus, name: Detokeniser) -> Corpus:
+    """Each document as plain text; the key says so."""
+    if name == "none":
+        return corpus
+    check_detokeniser(name)
+    return replace(
+        corpus, key=digest(corpus.key, name), read=lambda: (detokenise(text, name) for text in corpus.read())
+    )
 
 
 def _rows(corpus: Corpus, tokenizer: Tokenizer, packing: str, length: int) -> Iterator[Ids]:

@@ -1,7 +1,8 @@
 """A trained model as evaluation sees it: the model, what is known about it, and where its figures go.
 
 A run folder holds model/ (averaged weights), checkpoints/ (averaged and raw ones); figures go to its evaluation/.
-A model folder (config.json and model.safetensors) serves as well; its figures go to evaluation/ beside it.
+A model folder (config.json and model.safetensors) serves as well; its figures go to evaluation/ beside it.  So does the
+name of a bundled model, whose figures go to runs/<name>/evaluation.
 """
 
 import json
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from tokenloom.bundled import is_bundled, locate, way_out
 from tokenloom.data.tokenizer import Tokenizer, tokenizer_from_json
 from tokenloom.model import DiffusionModel
 from tokenloom.store import load_model
@@ -34,12 +36,14 @@ class Run:
 
 
 def open_run(path: str | Path, weights: Weights = "ema") -> Run:
-    """The model of a run folder or of a model folder, with averaged or raw weights."""
+    """The model of a run folder, of a model folder or of a bundled name, with averaged or raw weights."""
     folder = model_folder(path)
     if folder is None:
-        raise ValueError(f"{path} is no run: neither it nor its model/ has config.json and model.safetensors")
-    root = folder.parent
-    inside = folder != Path(path) or (root / "checkpoints").is_dir()
+        raise ValueError(
+            f"{path} is no run: neither it nor its model/ has config.json and model.safetensors{way_out(path)}"
+        )
+    root = Path("runs") / path if is_bundled(path) else folder.parent
+    inside = not is_bundled(path) and (folder != Path(path) or (root / "checkpoints").is_dir())
     name = folder.name if not inside else root.name if folder.name == "model" else f"{root.name}/{folder.name}"
     model, about = load_model(folder), _about(folder)
     step = about.get("step")
@@ -58,8 +62,9 @@ def open_run(path: str | Path, weights: Weights = "ema") -> Run:
 
 
 def model_folder(path: str | Path) -> Path | None:
-    """The folder of one of our models that a path names, or None."""
-    for folder in (Path(path) / "model", Path(path)):
+    """The folder of one of our models that a path or the name of a bundled model leads to, or None."""
+    root = locate(path)
+    for folder in (root / "model", root):
         if (folder / "model.safetensors").is_file() and "process" in _config(folder):
             return folder
     return None

@@ -6,29 +6,27 @@ r"""The driver: it owns the time grid, given positions, truncation, seeds, progr
 steps between them cost n + (n - 1) m.  (At t = 0 there is no noise left to correct at.)
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Int
+from rich.console import Console
+from rich.progress import track
 from torch import Tensor, nn
 
-from tokenloom.checks import check_device, check_mask
 from tokenloom.model import DiffusionModel, architecture
 from tokenloom.oracle import ExactModel
-from tokenloom.processes import AbsorbingUniform, Masked, MaskedUniform, Process
 from tokenloom.randomness import Randomness
 from tokenloom.samplers.autoregressive import Autoregressive
 from tokenloom.samplers.evaluator import Evaluator, Model, Prediction
+from tokenloom.samplers.given import Given, Pin
 from tokenloom.samplers.grids import GridName, time_grid
 from tokenloom.samplers.kernel import CORRECTORS, PREDICTORS, Corrector, Predictor, make
 from tokenloom.state import Noisy
 from tokenloom.truncation import Truncation
 from tokenloom.types import Flags, Tokens
-
-Given = Literal["auto", "clean", "noised"]
 
 
 @dataclass(frozen=True)
@@ -88,11 +86,13 @@ def run_sampler(
     on_step: Callable[[Step], None] | None = None,
     grid: GridName | Float[Tensor, "times"] = "uniform",
     given: Given = "auto",
+    progress: bool = False,
 ) -> Samples:
     """Draw sequences with a budget of `steps` evaluations each.
 
     `fixed` are given tokens and the flags of their positions.  They are shown `clean` to models that know given
     positions and under processes whose clean tokens show, else `noised` to the current level at every step.
+    `progress` shows a bar on standard error.
     """
     predictor = _predictor(model, predictor)
     corrector = make(corrector, CORRECTORS) if isinstance(corrector, str) else corrector
@@ -108,9 +108,9 @@ def run_sampler(
     evaluate = Evaluator(model, truncation, batch)
     with _evaluating(model):
         noisy = predictor.initial(model.process, batch, length, generator, device)
-        pin = _Pin.make(model, fixed, noisy, given)
+        pin = Pin.make(model, fixed, noisy, given)
         noisy = pin(noisy, generator)
-        for index in range(len(times) - 1):
+        for index in _counted(len(times) - 1, progress):
             before, s = noisy, times[index + 1].expand(batch)
             noisy = pin(predictor.step(evaluate, noisy, s, generator), generator)
             prediction = evaluate.last_at(before)
@@ -121,48 +121,8 @@ def run_sampler(
     return Samples(pin.result(noisy.tokens), evaluate.evaluations)
 
 
-@dataclass(frozen=True)
-class _Pin:
-    """Holds the given positions."""
-
-    process: Process
-    tokens: Tokens | None = None
-    flags: Flags | None = None
-    clean: bool = True
-
-    @classmethod
-    def make(cls, model: Model, fixed: tuple[Tokens, Flags] | None, noisy: Noisy, given: Given) -> "_Pin":
-        if fixed is None:
-            return cls(model.process)
-        tokens, flags = (part.expand(len(noisy.tokens), -1) if part.ndim == 1 else part for part in fixed)
-        if given not in get_args(Given):
-            raise ValueError(f"given must be one of {', '.join(get_args(Given))}, got {given!r}")
-        if tokens.shape != noisy.tokens.shape:
-            raise ValueError(
-                f"fixed tokens have shape {list(tokens.shape)}, but {list(noisy.tokens.shape)} are to be sampled"
-            )
-        check_mask("the flags of fixed", flags, noisy.tokens)
-        check_device("fixed tokens", tokens, noisy.tokens)
-        tokens = torch.where(flags, tokens, 0)
-        model.process.check_clean(tokens)
-        return cls(model.process, tokens, flags, _shows_given(model) if given == "auto" else given == "clean")
-
-    def __call__(self, noisy: Noisy, generator: Randomness | None) -> Noisy:
-        if self.tokens is None or self.flags is None:
-            return noisy
-        if not self.clean:
-            level = replace(noisy, tokens=self.tokens)
-            noised = self.process.marginal(level, self.tokens).draw(generator)
-            return replace(noisy, tokens=torch.where(self.flags, noised, noisy.tokens))
-        noisy = replace(noisy, tokens=torch.where(self.flags, self.tokens, noisy.tokens), fixed=self.flags)
-        if isinstance(self.process, AbsorbingUniform) and noisy.aux is not None:
-            other = (self.tokens + 1) % self.process.vocab_size  # a token other than U is clean to the network
-            noisy = replace(noisy, aux=torch.where(self.flags & (noisy.aux == self.tokens), other, noisy.aux))
-        return noisy
-
-    def result(self, tokens: Tokens) -> Tokens:
-        """The given tokens are given back."""
-        return tokens if self.tokens is None or self.flags is None else torch.where(self.flags, self.tokens, tokens)
+def _counted(steps: int, progress: bool) -> Iterable[int]:
+    return track(range(steps), "sampling", console=Console(stderr=True)) if progress else range(steps)
 
 
 def _predictor(model: Model, predictor: Predictor | str) -> Predictor:
@@ -171,18 +131,6 @@ def _predictor(model: Model, predictor: Predictor | str) -> Predictor:
     if predictor in ("ancestral", "autoregressive"):
         return Autoregressive()
     raise ValueError(f"a causal network is sampled from left to right (autoregressive), got the predictor {predictor}")
-
-
-def _shows_given(model: Model) -> bool:
-    """Whether a clean token among noisy ones is something the model knows."""
-    if (
-        model.causal
-        or isinstance(model, ExactModel)
-        or isinstance(model.process, Masked | MaskedUniform | AbsorbingUniform)
-    ):
-        return True
-    inner = architecture(model.network)
-    return inner is not None and inner.config.fixed
 
 
 def _predictor_steps(steps: int, corrector: Corrector | None) -> int:

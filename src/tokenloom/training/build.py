@@ -107,7 +107,9 @@ def build_data(config: DataConfig) -> Dataset:
         return load_digits(path)
     if config.path is None:
         raise ValueError("text needs --data.path: a file, a folder or a Hub name such as lm1b")
-    return load_text(config.path, config.valid_path, config.tokenizer, config.length, config.packing)
+    return load_text(
+        config.path, config.valid_path, config.tokenizer, config.length, config.packing, config.detokeniser
+    )
 
 
 def build_model(config: TrainConfig, data: Dataset) -> DiffusionModel:

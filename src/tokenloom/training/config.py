@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from tokenloom.checks import nearest
+from tokenloom.data.detokenise import Detokeniser
 
 Method = Literal["mdm", "udm", "max-coupling", "audm", "ar"]
 Predicts = Literal["loo", "denoiser", "score"]
@@ -30,6 +31,8 @@ class DataConfig:
     """characters, bytes, bpe:N, a tokenizer.json, a folder with a vocabulary, or a Hub name."""
     packing: Literal["wrap", "sentences", "pad"] = "wrap"
     """How text becomes rows of fixed length."""
+    detokeniser: Detokeniser = "none"
+    """Undo the tokenisation in which an evaluation set is distributed, such as ` , ` and ` @-@ ` in wikitext."""
     side: int = 9
     """Side of a Sudoku: 4, 6 or 9."""
     givens: tuple[int, int] = (24, 50)
@@ -160,7 +163,9 @@ RECIPES: dict[str, TrainConfig] = {
     "digits": TrainConfig("digits", max_minutes=10, data=DataConfig("digits"), optimiser=_SMALL),
     "lm1b": TrainConfig(
         "lm1b",
-        data=DataConfig("text", "lm1b", length=128, tokenizer="bert-base-uncased", packing="sentences"),
+        data=DataConfig(
+            "text", "lm1b", length=128, tokenizer="bert-base-uncased", packing="sentences", detokeniser="lm1b"
+        ),
         max_steps=1_000_000,
         network=_LARGE,
         optimiser=_PAPER,

@@ -1,0 +1,153 @@
+r"""Generative frontiers: perplexity under a judge against entropy, over temperature, top-p, steps, samplers, models.
+
+Lower perplexity is better only at equal entropy: repetitive samples are easy to predict.  So a curve (one model, one
+sampler, one number of steps) is compared with another by its perplexity *at the entropy of the data*, interpolated
+between its points, and a curve that only wins below that entropy gets a warning.
+"""
+
+import csv
+import json
+import math
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise, product
+from pathlib import Path
+from typing import Any
+
+from tokenloom.evaluation.extras import evaluation_extra
+from tokenloom.evaluation.points import Point, measure
+from tokenloom.evaluation.records import write_whole
+
+TOP_P = (0.80, 0.85, 0.90, 0.92, 0.94, 0.96, 0.98, 1.00)
+STEPS = (8, 16, 32, 64, 128, 256, 512, 1024)
+"""The paper's grids."""
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """All combinations of these."""
+
+    runs: Sequence[str]
+    judge: str
+    samplers: Sequence[str] = ("ancestral",)
+    correctors: Sequence[str | None] = (None,)
+    steps: Sequence[int] = STEPS
+    temperatures: Sequence[float] = (1.0,)
+    top_ps: Sequence[float] = TOP_P
+    on: str = "loo"
+    seeds: Sequence[int] = (0,)
+    num: int = 64
+
+    def points(self) -> list[Point]:
+        """The model's points, and those of held-out data, as it is and shuffled."""
+        settings = product(
+            self.runs, self.samplers, self.correctors, self.steps, self.temperatures, self.top_ps, self.seeds
+        )
+        ours = [
+            Point(run, self.judge, "model", sampler, corrector, steps, temperature, top_p, self.on, seed, self.num)  # type: ignore[arg-type]
+            for run, sampler, corrector, steps, temperature, top_p, seed in settings
+        ]
+        return [*(Point(self.runs[0], self.judge, source, num=self.num) for source in ("data", "shuffled data")), *ours]
+
+
+def run_points(points: Sequence[Point], folder: Path, done: Callable[[Record], None]) -> list[Record]:
+    """Measure what is missing, here, one after the other."""
+    records = []
+    for point in points:
+        records.append(measure(point, folder))
+        done(records[-1])
+    return records
+
+
+def submit_points(points: Sequence[Point], folder: Path, workers: int, cluster: str) -> list[Any]:
+    """Spread what is missing over processes on this machine (`local`) or jobs of a Slurm cluster (`slurm`)."""
+    submitit = evaluation_extra("submitit")
+    executor = submitit.AutoExecutor(folder=folder / "jobs", cluster=cluster)
+    executor.update_parameters(timeout_min=24 * 60, name="tokenloom-frontier")
+    missing = [point for point in points if not point.file(folder).is_file()]
+    shares = [missing[worker::workers] for worker in range(workers)]
+    return [executor.submit(_work, share, str(folder)) for share in shares if share]
+
+
+def _work(points: Sequence[Point], folder: str) -> int:
+    import torch
+
+    if os.environ.get("SUBMITIT_LOCAL_JOB_ID"):
+        torch.set_num_threads(1)
+    return len(run_points(points, Path(folder), lambda record: None))
+
+
+def at_entropy(records: Iterable[Record], entropy: float) -> float | None:
+    """A curve's perplexity at an entropy, linear in (entropy, log perplexity) between points; None outside them."""
+    points = sorted((record["entropy"], record["nats_per_token"]) for record in records)
+    for (left, low), (right, high) in pairwise(points):
+        if left <= entropy <= right:
+            share = 0.0 if right == left else (entropy - left) / (right - left)
+            return math.exp(low + share * (high - low))
+    return None
+
+
+def curves(records: Sequence[Record]) -> dict[str, list[Record]]:
+    """The model's records by family."""
+    found: dict[str, list[Record]] = {}
+    for record in records:
+        if record["source"] == "model":
+            found.setdefault(record["family"], []).append(record)
+    return found
+
+
+def data_entropy(records: Sequence[Record]) -> float | None:
+    """The mean unigram entropy of held-out rows."""
+    return next((record["entropy"] for record in records if record["source"] == "data"), None)
+
+
+def matched(records: Sequence[Record]) -> list[tuple[str, float | None, float]]:
+    """Each curve with its perplexity at the data's entropy (None where it does not reach it) and its lowest."""
+    entropy = data_entropy(records)
+    rows = [
+        (
+            family,
+            None if entropy is None else at_entropy(members, entropy),
+            min(record["perplexity"] for record in members),
+        )
+        for family, members in curves(records).items()
+    ]
+    return sorted(rows, key=lambda row: (row[1] is None, row[1] or row[2]))
+
+
+def warnings(records: Sequence[Record]) -> list[str]:
+    """Curves whose lowest perplexity is the lowest of all, but only where their samples are poorer than the data."""
+    entropy, found = data_entropy(records), curves(records)
+    if entropy is None or not found:
+        return []
+    sentences = []
+    best = min(found, key=lambda family: min(record["perplexity"] for record in found[family]))
+    lowest = min(found[best], key=lambda record: record["perplexity"])
+    at_data = {family: at_entropy(members, entropy) for family, members in found.items()}
+    known = {family: value for family, value in at_data.items() if value is not None}
+    winner = min(known, key=lambda family: known[family]) if known else None
+    if lowest["entropy"] < entropy and winner != best:
+        sentences.append(
+            f"{best} has the lowest perplexity, {lowest['perplexity']:.1f}, only at entropy {lowest['entropy']:.2f}, "
+            f"below the data's {entropy:.2f}"
+            + ("" if winner is None else f"; at the data's entropy {winner} is best with {known[winner]:.1f}")
+        )
+    return sentences
+
+
+def write_table(records: Sequence[Record], folder: Path) -> None:
+    """All records as CSV, one row a point, and as JSON with examples, comparison and warnings."""
+    names = sorted({key for record in records for key in record if key != "examples"})
+
+    def table(partial: Path) -> None:
+        with partial.open("w", newline="") as stream:
+            writer = csv.DictWriter(stream, names, extrasaction="ignore")
+            writer.writeheader()
+            writer.writerows(records)
+
+    summary = {"points": list(records), "matched": matched(records), "warnings": warnings(records)}
+    write_whole(folder / "frontier.csv", table)
+    write_whole(folder / "frontier.json", lambda partial: partial.write_text(json.dumps(summary, indent=2)))

@@ -1,0 +1,73 @@
+"""One quiet look for all figures: thin axes, few colours that also differ in grey, lines with bands of error."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tokenloom.evaluation.extras import evaluation_extra
+from tokenloom.evaluation.records import write_whole
+
+FloatArray = npt.NDArray[np.float64]
+
+COLOURS = ("#3b4cc0", "#d1495b", "#2a9d8f", "#e0a030", "#7a5195", "#5b6770")
+"""Repeated, with another dash, from the seventh line on."""
+DASHES = ("-", "--", ":")
+INK = "#33383d"
+DOTS_PER_INCH = 160
+
+STYLE: dict[str, Any] = {
+    "font.size": 9.5,
+    "axes.titlesize": 10.5,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.titlepad": 8,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": "#9aa1a8",
+    "axes.linewidth": 0.8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#e6e8ea",
+    "grid.linewidth": 0.7,
+    "axes.axisbelow": True,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "xtick.major.size": 3,
+    "ytick.major.size": 3,
+    "lines.linewidth": 1.8,
+    "legend.frameon": False,
+    "figure.constrained_layout.use": True,
+    "savefig.facecolor": "white",
+}
+
+
+@contextmanager
+def canvas(path: Path, rows: int, columns: int, width: float, height: float) -> Iterator[tuple[Any, Any]]:
+    """A figure and its axes [rows, columns] to draw on, written to `path` at the end; no window, no global state."""
+    matplotlib, figures = evaluation_extra("matplotlib"), evaluation_extra("matplotlib.figure")
+    with matplotlib.rc_context(STYLE):
+        figure = figures.Figure(figsize=(width, height))
+        yield figure, figure.subplots(rows, columns, squeeze=False)
+        write_whole(path, lambda partial: figure.savefig(partial, dpi=DOTS_PER_INCH))
+
+
+def band(axes: Any, x: Sequence[float], y: Sequence[float], error: Sequence[float], label: str, number: int) -> None:
+    """A line with a band of two standard errors; `number` chooses colour and dash."""
+    colour, dash = COLOURS[number % len(COLOURS)], DASHES[number // len(COLOURS) % len(DASHES)]
+    middle, half = np.asarray(y, dtype=float), 2 * np.nan_to_num(np.asarray(error, dtype=float))
+    axes.fill_between(x, middle - half, middle + half, color=colour, alpha=0.18, linewidth=0)
+    axes.plot(x, middle, dash, color=colour, marker="o", markersize=3.2, label=label)
+
+
+def picture(axes: Any, values: FloatArray, colours: str, low: float, high: float) -> Any:
+    """A grid of numbers as an image without axes."""
+    axes.set(xticks=[], yticks=[])
+    axes.grid(visible=False)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    return axes.imshow(values, cmap=colours, vmin=low, vmax=high, interpolation="nearest")

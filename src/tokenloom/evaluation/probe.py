@@ -1,0 +1,166 @@
+r"""How far a prediction is from a leave-one-out posterior (`app:loo-sensitivity`).
+
+The leave-one-out posterior of position l does not depend on the token at l.  So keep x_t everywhere else, put each of C
+states y in the place of x_t^l, convert the prediction at l to the leave-one-out representation, nu_y, and compare with
+the mean nu = (1/C) sum_y nu_y over the substitutes:
+
+    total variation   (1/C) sum_y (1/2) sum_k |nu_y(k) - nu(k)|
+    divergence        (1/C) sum_y KL(nu_y || nu), in nats: what a uniform y tells about the prediction, at most log C.
+
+Both are 0 for a hollow network and for exact posteriors.  Any other value is a network that has not reached its
+optimum.  A sequence is the independent unit of the standard errors; its positions are averaged first.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Generator, Tensor
+
+from tokenloom.categorical import uniform
+from tokenloom.evaluation.likelihood import device_of, evaluating, grouped_ratio
+from tokenloom.model import DiffusionModel, architecture, as_posterior
+from tokenloom.oracle import ExactModel
+from tokenloom.posteriors import LeaveOneOut, Score, convert_at
+from tokenloom.processes import Interpolating
+from tokenloom.state import Noisy
+from tokenloom.training.batches import Batch
+from tokenloom.types import Flags, Tokens
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """The probe at one time."""
+
+    t: float
+    total_variation: float
+    total_variation_error: float
+    divergence: float
+    divergence_error: float
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much is measured: positions a sequence, states a position, rows a network call."""
+
+    positions: int = 4
+    substitutes: int = 16
+    batch: int = 256
+
+    def __post_init__(self) -> None:
+        for name, least in (("positions", 1), ("substitutes", 2), ("batch", 1)):
+            if getattr(self, name) < least:
+                raise ValueError(f"{name} must be at least {least}, got {getattr(self, name)}")
+
+
+@torch.inference_mode()
+def probe(
+    model: DiffusionModel | ExactModel,
+    x_0: Tokens,
+    times: Sequence[float],
+    effort: Effort = Effort(),  # noqa: B008
+    generator: Generator | None = None,
+    fixed: Flags | None = None,
+    on_time: Callable[[], object] = lambda: None,
+) -> tuple[Sensitivity, ...]:
+    """The dependence of each position's leave-one-out prediction on its own token, at each of some times."""
+    _check(model, times, x_0, fixed)
+    results = []
+    with evaluating(model):
+        for t in times:
+            time = torch.full((len(x_0),), t, dtype=torch.float64, device=x_0.device)
+            noisy = model.process.corrupt(x_0, time, generator, fixed)
+            found = _sensitivities(model, noisy, effort, generator).cpu()
+            ones = torch.ones(len(x_0), dtype=torch.float64)
+            variation, divergence = (grouped_ratio(column, ones, 1) for column in found.unbind(-1))
+            results.append(Sensitivity(t, *variation, *divergence))
+            on_time()
+    return tuple(results)
+
+
+def _sensitivities(
+    model: DiffusionModel | ExactModel, noisy: Noisy, effort: Effort, generator: Generator | None
+) -> Float[Tensor, "batch 2"]:
+    """Total variation and divergence of every sequence, averaged over its positions."""
+    count, length = noisy.tokens.shape
+    device = noisy.tokens.device
+    order = uniform((count, length), generator, device)
+    order = order if noisy.fixed is None else order.masked_fill(noisy.fixed, 2.0)
+    free = length if noisy.fixed is None else int((~noisy.fixed).sum(-1).min())
+    positions = order.argsort(-1)[:, : min(effort.positions, free)]
+    states = min(effort.substitutes, model.process.num_states)
+    rows = torch.arange(count, device=device).repeat_interleave(positions.shape[1])
+    at = positions.flatten()
+    found = []
+    each = max(1, effort.batch // states)
+    for start in range(0, len(rows), each):
+        part = slice(start, start + each)
+        choice = uniform((len(rows[part]), model.process.num_states), generator, device).argsort(-1)[:, :states]
+        varied = substitute(noisy, rows[part], at[part], choice)
+        moved = Batch(varied.tokens, varied, torch.ones_like(varied.tokens, dtype=torch.float64))
+        state = moved.to(device_of(model, device)).noisy
+        laws = leave_one_out_at(model, state, at[part].repeat_interleave(states).to(state.tokens.device))
+        found.append(spread_of(laws.view(-1, states, laws.shape[-1])))
+    return torch.cat(found).view(count, -1, 2).mean(1)
+
+
+def substitute(
+    noisy: Noisy, rows: Int[Tensor, "pairs"], at: Int[Tensor, "pairs"], states: Int[Tensor, "pairs choices"]
+) -> Noisy:
+    """For every pair of a row and a position, the row once for each choice, with the choice at the position."""
+    repeated = rows.repeat_interleave(states.shape[1])
+    tokens = noisy.tokens[repeated].scatter(-1, at.repeat_interleave(states.shape[1])[:, None], states.reshape(-1, 1))
+    return Noisy(
+        tokens,
+        noisy.t[repeated],
+        noisy.alpha_t[repeated],
+        None if noisy.aux is None else noisy.aux[repeated],
+        None if noisy.fixed is None else noisy.fixed[repeated],
+    )
+
+
+def leave_one_out_at(
+    model: DiffusionModel | ExactModel, noisy: Noisy, at: Int[Tensor, "batch"]
+) -> Float[Tensor, "batch vocab"]:
+    """The leave-one-out probabilities of one position a row, in float64; the head is applied there alone."""
+    index = at[:, None, None]
+    network = architecture(getattr(model, "network", None))
+    here = Noisy(
+        noisy.tokens.gather(-1, at[:, None]),
+        noisy.t,
+        noisy.alpha_t,
+        None if noisy.aux is None else noisy.aux.gather(-1, at[:, None]),
+    )
+    if network is not None and isinstance(model, DiffusionModel):
+        shown = model.shown(noisy)
+        features = network.features(shown.tokens, shown.time, shown.absorbing, shown.fixed)
+        prediction = model.interpret(network.head(features.gather(1, index.expand(-1, 1, features.shape[-1]))), here)
+    else:
+        whole = model.predict(noisy)
+        values = whole.log_ratios if isinstance(whole, Score) else whole.logits  # type: ignore[attr-defined]
+        prediction = as_posterior(values.gather(1, index.expand(-1, 1, values.shape[-1])), model.predicts)
+    return convert_at(prediction, LeaveOneOut, here, model.process).log_probs.double().exp().squeeze(1)
+
+
+def spread_of(laws: Float[Tensor, "pairs choices vocab"]) -> Float[Tensor, "pairs 2"]:
+    """Mean total variation and mean divergence to the mean law; exactly 0 where the laws are equal bit by bit."""
+    first = laws[:, :1]
+    mean = first + (laws - first).mean(1, keepdim=True)
+    variation = 0.5 * (laws - mean).abs().sum(-1)
+    divergence = torch.where(laws > 0, torch.xlogy(laws, laws / mean), 0).sum(-1)
+    return torch.stack([variation.mean(1), divergence.mean(1).clamp(min=0)], -1)
+
+
+def _check(model: DiffusionModel | ExactModel, times: Sequence[float], x_0: Tokens, fixed: Flags | None) -> None:
+    if not times or not all(math.isfinite(t) and 0 < t <= 1 for t in times):
+        raise ValueError(f"times must be in (0, 1], as a token at t = 0 reveals itself, got {list(times)}")
+    if model.causal:
+        raise ValueError("a causal network does not see its own position, so there is no leave-one-out to probe")
+    if isinstance(model.process, Interpolating):
+        raise ValueError("the probe is for noise that is the same at every position, got Interpolating")
+    if fixed is not None and bool(fixed.all(-1).any()):
+        raise ValueError("a sequence with every position given has none to probe; leave some positions free")
+    if not len(x_0):
+        raise ValueError("x_0 holds no sequence; there is nothing to probe")

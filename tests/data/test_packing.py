@@ -1,0 +1,72 @@
+"""Rows lose only what is stated."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.data.helpers import load
+from tokenloom.data.packing import pack
+from tokenloom.data.tokenizer import (
+    Ids,
+)
+
+END = 99
+
+
+def documents() -> list[Ids]:
+    generator = np.random.default_rng(0)
+    return [generator.integers(0, 90, size, dtype=np.int32) for size in (5, 1, 17, 3, 30, 8)]
+
+
+def rows(packing: str, length: int, end: int | None = END) -> Ids:
+    return np.concatenate(list(pack(documents(), packing, length, end, "the text")))
+
+
+@pytest.mark.parametrize("block", [1, 10, 1 << 20])
+@pytest.mark.parametrize("end", [END, None])
+def test_wrapping_loses_only_the_last_incomplete_row(
+    block: int, end: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tokenloom.data.packing.BLOCK", block)
+    ends = [] if end is None else [end]
+    stream = [i for document in documents() for i in document.tolist() + ends]
+    for length in (1, 4, 9, len(stream)):
+        packed = rows("wrap", length, end).ravel().tolist()
+        assert packed == stream[: len(packed)]
+        assert 0 <= len(stream) - len(packed) < length
+
+
+@pytest.mark.parametrize("block", [1, 1 << 20])
+def test_sentence_rows_start_and_end_with_the_end_of_sequence(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tokenloom.data.packing.BLOCK", block)
+    stream = [i for document in documents() for i in [*document.tolist(), END]]
+    for length in (3, 8, len(stream) + 2):
+        packed = rows("sentences", length)
+        assert packed.shape[1] == length
+        assert (packed[:, [0, -1]] == END).all()
+        inside = packed[:, 1:-1].ravel().tolist()
+        assert inside == stream[: len(inside)]
+        assert 0 <= len(stream) - len(inside) < length - 2
+
+
+def test_padding_gives_each_document_its_row() -> None:
+    packed = rows("pad", 8)
+    assert len(packed) == len(documents())
+    for row, document in zip(packed, documents(), strict=True):
+        kept = min(8, len(document))
+        assert row[:kept].tolist() == document[:kept].tolist()
+        assert (row[kept:] == END).all()
+
+
+def test_impossible_packings_get_a_sentence(as_a_user: None, stories: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="the text has 70 tokens, but one row needs 71"):
+        rows("wrap", 71)
+    with pytest.raises(ValueError, match="unknown packing sentence; did you mean sentences"):
+        load(stories, tmp_path, packing="sentence")
+    with pytest.raises(ValueError, match="at least 3 tokens, got a length of 2"):
+        load(stories, tmp_path, packing="sentences", length=2)
+    with pytest.raises(ValueError, match="pad needs a tokenizer with an end-of-sequence token"):
+        load(stories, tmp_path, packing="pad")
+    with pytest.raises(ValueError, match=r"the validation text has \d+ tokens, but one row needs 900"):
+        load(stories, tmp_path, length=900)

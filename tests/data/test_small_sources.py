@@ -1,0 +1,46 @@
+"""Digits and Markov chains: shapes, levels, and the law they are drawn from."""
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+
+import tokenloom as tl
+from tests.data.helpers import shared
+from tokenloom.data.digits import load_digits, quantise, read_idx
+from tokenloom.data.markov import load_markov, markov_chain
+
+
+def test_digits_of_scikit_learn_and_idx_files(tmp_path: Path) -> None:
+    pytest.importorskip("sklearn")
+    data = load_digits()
+    assert (data.vocab_size, data.length) == (17, 64)
+    assert int(data.train.max()) == 16
+    assert data.decode(data.valid[:1].long())[0].count("\n") == 7
+    images = torch.arange(8, dtype=torch.uint8).view(2, 4) * 30
+    header = b"".join(number.to_bytes(4, "big") for number in (2051, 2, 2, 2))
+    (tmp_path / "train-images-idx3-ubyte").write_bytes(header + images.numpy().tobytes())
+    assert torch.equal(read_idx(tmp_path / "train-images-idx3-ubyte"), images)
+    assert quantise(images, 4).max() == 3
+    (tmp_path / "train-images-idx3-ubyte").write_bytes(header + b"short")
+    with pytest.raises(ValueError, match="cut short"):
+        read_idx(tmp_path / "train-images-idx3-ubyte")
+    (tmp_path / "train-images-idx3-ubyte").write_bytes(header + images.numpy().tobytes())
+    with pytest.raises(ValueError, match="holds no t10k-images-idx3-ubyte"):
+        load_digits(tmp_path, levels=4)
+
+
+def test_mnist_loads() -> None:
+    data = load_digits(shared("mnist"))
+    assert (len(data.train), len(data.valid), data.length, data.vocab_size) == (60_000, 10_000, 784, 8)
+
+
+def test_markov_data_is_drawn_from_its_chain() -> None:
+    """Mean log-likelihood within 5 standard errors of the entropy (false-alarm rate 6e-7)."""
+    data = load_markov(6, 16, rows=4000)
+    oracle = tl.MarkovOracle(*markov_chain(6, 0), 16, tl.Uniform(6))
+    nats = -oracle.log_likelihood(data.train.long()) / 16
+    assert data.entropy is not None
+    assert abs(float(nats.mean()) - data.entropy) < 5 * float(nats.std()) / math.sqrt(4000)
+    assert data.fingerprint != load_markov(6, 16, rows=4000, seed=1).fingerprint

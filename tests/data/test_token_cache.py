@@ -1,0 +1,124 @@
+"""The cache is never stale, never half a file, and where the user keeps caches."""
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from tests.data.helpers import STORIES, load
+from tokenloom.data.text import load_text
+from tokenloom.data.token_cache import cached_rows, default_cache, whole_file
+from tokenloom.data.tokenizer import (
+    Characters,
+    Ids,
+    Tokenizer,
+)
+
+
+def test_a_second_load_neither_tokenises_nor_learns(
+    stories: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[int] = []
+    original = Characters.encode_batch
+
+    def counted(self: Characters, texts: Any, first: int = 1) -> list[Ids]:
+        calls.append(len(texts))
+        return original(self, texts, first)
+
+    def refused(kind: str, texts: Any) -> Tokenizer:
+        raise AssertionError(f"{kind} was learned again")
+
+    monkeypatch.setattr(Characters, "encode_batch", counted)
+    one = load(stories, tmp_path, length=16)
+    assert sum(calls) == len(STORIES)
+    monkeypatch.setattr("tokenloom.data.text.build_tokenizer", refused)
+    two = load(stories, tmp_path, length=16)
+    assert sum(calls) == len(STORIES)
+    assert one.train.equal(two.train)
+    assert one.valid.equal(two.valid)
+    assert one.fingerprint == two.fingerprint
+    assert one.train.dtype == torch.int32
+    load(stories, tmp_path, length=17)
+    assert sum(calls) == 2 * len(STORIES)
+
+
+def test_the_fingerprint_follows_content_tokenizer_packing_and_length(stories: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other" / "stories.txt"
+    other.parent.mkdir()
+    other.write_text(stories.read_text().replace("cat", "cab", 1))
+    found = {
+        load(stories, tmp_path, length=16).fingerprint,
+        load(stories, tmp_path, length=17).fingerprint,
+        load(stories, tmp_path, length=16, tokenizer="bytes").fingerprint,
+        load(stories, tmp_path, length=16, valid_fraction=0.2).fingerprint,
+        load(other, tmp_path, length=16).fingerprint,
+    }
+    assert len(found) == 5
+    other.write_text(stories.read_text())
+    other = other.rename(tmp_path / "renamed.txt")
+    assert load(other, tmp_path, length=16).fingerprint in found
+
+
+@pytest.mark.parametrize("damage", ["truncated", "edited", "header", "no header", "no tokens"])
+def test_a_damaged_cache_is_built_again(damage: str, tmp_path: Path) -> None:
+    builds: list[int] = []
+
+    def build() -> Iterator[Ids]:
+        builds.append(1)
+        yield np.arange(12, dtype=np.int32).reshape(3, 4)
+        yield np.arange(12, 20, dtype=np.int32).reshape(2, 4)
+
+    tokens, header = tmp_path / "key.tokens", tmp_path / "key.json"
+    cached_rows(tmp_path, "key", 4, build)
+    cached_rows(tmp_path, "key", 4, build)
+    assert len(builds) == 1
+    raw = bytearray(tokens.read_bytes())
+    assert np.frombuffer(bytes(raw), dtype="<i4").tolist() == list(range(20))
+    raw[8] ^= 1
+    damages: dict[str, Callable[[], object]] = {
+        "truncated": lambda: tokens.write_bytes(tokens.read_bytes()[:-4]),
+        "edited": lambda: tokens.write_bytes(raw),
+        "header": lambda: header.write_text("{"),
+        "no header": header.unlink,
+        "no tokens": tokens.unlink,
+    }
+    damages[damage]()
+    assert cached_rows(tmp_path, "key", 4, build).tolist() == torch.arange(20).view(5, 4).tolist()
+    assert len(builds) == 2
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["key.json", "key.tokens"]
+
+
+def test_a_name_appears_only_with_its_whole_file(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "file"
+    with whole_file(path) as one, whole_file(path) as two:
+        one.write(b"one")
+        two.write(b"two")
+        assert not path.exists()
+    assert path.read_bytes() == b"one"  # the last to finish
+    with contextlib.suppress(RuntimeError), whole_file(path) as file:
+        file.write(b"half")
+        raise RuntimeError
+    assert path.read_bytes() == b"one"
+    assert os.listdir(path.parent) == ["file"]
+
+
+def test_rows_in_memory_never_change_the_file(tmp_path: Path) -> None:
+    table = cached_rows(tmp_path, "key", 2, lambda: [np.zeros((2, 2), np.int32)])
+    table += 1
+    assert cached_rows(tmp_path, "key", 2, list).sum() == 0
+
+
+def test_the_cache_is_where_the_user_keeps_caches(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert default_cache() == tmp_path / "tokenloom"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert default_cache() == Path.home() / ".cache" / "tokenloom"
+    (tmp_path / "file").write_text("")
+    (tmp_path / "text.txt").write_text("abcdef" * 9)
+    with pytest.raises(ValueError, match=r"cache directory .*file cannot be written .*; pass another one as cache"):
+        load_text(tmp_path / "text.txt", length=2, cache=tmp_path / "file")

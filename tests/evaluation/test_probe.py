@@ -1,0 +1,140 @@
+"""The probe reads 0 exactly where a prediction cannot depend on its own token, and by hand where it does."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import tokenloom as tl
+from tests import brute
+from tokenloom.data.markov import markov_chain
+from tokenloom.evaluation.probe import Effort, leave_one_out_at, probe, spread_of, substitute
+from tokenloom.nn import DiT, HollowTransformer, Transformer, TransformerConfig
+from tokenloom.posteriors import Posterior
+
+K, L = 5, 6
+TIMES = (0.1, 0.5, 0.9)
+
+
+def random_network(kind: type[Transformer], states: int = K) -> Transformer:
+    torch.manual_seed(0)
+    network = kind(TransformerConfig(K, states, L, 16, 2, 2, 8))
+    for parameter in network.parameters():
+        nn.init.normal_(parameter, std=0.4)
+    return network
+
+
+def sequences(count: int = 12) -> Tensor:
+    return torch.randint(0, K, (count, L), generator=torch.Generator().manual_seed(1))
+
+
+@pytest.mark.parametrize("process", [tl.Uniform(K), tl.Masked(K)], ids=["uniform", "masked"])
+def test_a_hollow_network_reads_exactly_0(process: tl.Process, generator: torch.Generator) -> None:
+    model = tl.DiffusionModel(random_network(HollowTransformer, process.num_states), process)
+    for result in probe(model, sequences(), TIMES, Effort(3, 4), generator):
+        assert (result.total_variation, result.total_variation_error) == (0, 0)
+        assert (result.divergence, result.divergence_error) == (0, 0)
+
+
+@pytest.mark.parametrize("predicts", [tl.LeaveOneOut, tl.Denoiser, tl.Score])
+def test_an_oracle_reads_0_to_rounding_whatever_it_predicts(
+    predicts: type[Posterior], generator: torch.Generator
+) -> None:
+    oracle = tl.MarkovOracle(*markov_chain(K, 1), L, tl.Uniform(K), predicts=predicts)
+    for result in probe(oracle, oracle.sample(12, generator), TIMES, Effort(3, K), generator):
+        assert 0 <= result.total_variation < 1e-10
+        assert 0 <= result.divergence < 1e-10
+
+
+def test_a_denoiser_taken_for_a_leave_one_out_posterior_is_seen(generator: torch.Generator) -> None:
+    """The exact denoiser under the wrong name depends on its own token; the probe must say so, most at small t."""
+    exact = tl.Oracle(brute.random_p0(K, 2), tl.Uniform(K), predicts=tl.Denoiser)
+
+    def network(tokens: Tensor, time: Tensor) -> Tensor:
+        predicted = exact.predict(tl.Noisy(tokens, time, exact.process.alpha(time)))
+        assert isinstance(predicted, tl.Denoiser)
+        return predicted.logits
+
+    model = tl.DiffusionModel(network, tl.Uniform(K), predicts=tl.LeaveOneOut)
+    found = probe(model, exact.sample(32, generator), TIMES, Effort(2, K), generator)
+    assert found[0].total_variation > 0.5
+    assert found[0].total_variation > found[1].total_variation > found[2].total_variation > 0.01
+    right = tl.DiffusionModel(network, tl.Uniform(K), predicts=tl.Denoiser)
+    assert all(result.divergence < 1e-10 for result in probe(right, sequences()[:, :2], TIMES, Effort(2, K), generator))
+
+
+def test_spread_by_hand() -> None:
+    """Laws (1, 0) and (0, 1): mean (1/2, 1/2), variation 1/2, divergence log 2.  Equal laws: 0."""
+    laws = torch.tensor([[[1.0, 0], [0, 1]], [[0.3, 0.7], [0.3, 0.7]], [[0.8, 0.2], [0.4, 0.6]]], dtype=torch.float64)
+    third = 0.5 * (0.8 * math.log(0.8 / 0.6) + 0.2 * math.log(0.2 / 0.4))
+    third += 0.5 * (0.4 * math.log(0.4 / 0.6) + 0.6 * math.log(0.6 / 0.4))
+    expected = torch.tensor([[0.5, math.log(2)], [0, 0], [0.2, third]], dtype=torch.float64)
+    torch.testing.assert_close(spread_of(laws), expected)
+    assert torch.equal(spread_of(laws)[1], torch.zeros(2, dtype=torch.float64))
+
+
+def test_a_substitute_changes_one_position_and_nothing_else() -> None:
+    process = tl.AbsorbingUniform(K)
+    noisy = process.corrupt(sequences(3), torch.full((3,), 0.5), torch.Generator().manual_seed(2))
+    varied = substitute(noisy, torch.tensor([2, 0]), torch.tensor([4, 1]), torch.tensor([[0, 1], [3, 2]]))
+    assert varied.aux is not None
+    assert noisy.aux is not None
+    for row, (source, place, value) in enumerate([(2, 4, 0), (2, 4, 1), (0, 1, 3), (0, 1, 2)]):
+        expected = noisy.tokens[source].clone()
+        expected[place] = value
+        assert torch.equal(varied.tokens[row], expected)
+        assert torch.equal(varied.aux[row], noisy.aux[source])
+        assert varied.t[row] == noisy.t[source]
+
+
+@pytest.mark.parametrize("predicts", [tl.LeaveOneOut, tl.Denoiser, tl.Score])
+def test_the_head_at_one_position_gives_what_the_whole_prediction_gives(predicts: type[Posterior]) -> None:
+    model = tl.DiffusionModel(random_network(DiT), tl.Uniform(K), predicts=predicts).eval()
+    noisy = model.process.corrupt(sequences(4), torch.full((4,), 0.4), torch.Generator().manual_seed(3))
+    whole = tl.convert(model.predict(noisy), tl.LeaveOneOut, noisy.tokens, noisy.alpha_t, model.process)
+    at = torch.tensor([0, 5, 2, 3])
+    expected = whole.log_probs.exp()[torch.arange(4), at].double()
+    torch.testing.assert_close(leave_one_out_at(model, noisy, at), expected, rtol=1e-4, atol=1e-6)
+
+
+def test_given_positions_are_not_probed(generator: torch.Generator) -> None:
+    """A network that copies its own token at the first position only: given there, nothing is left to see."""
+
+    def network(tokens: Tensor, time: Tensor) -> Tensor:
+        logits = torch.zeros(*tokens.shape, K, dtype=torch.float64)
+        logits[:, 0] = 5 * nn.functional.one_hot(tokens[:, 0], K).double()
+        return logits
+
+    model = tl.DiffusionModel(network, tl.Uniform(K))
+    fixed = torch.zeros(12, L, dtype=torch.bool)
+    assert probe(model, sequences(), (0.5,), Effort(L, K), generator, fixed)[0].total_variation > 0.05
+    fixed[:, 0] = True
+    assert probe(model, sequences(), (0.5,), Effort(L, K), generator, fixed)[0].total_variation == 0
+
+
+def test_the_same_seed_gives_the_same_states_to_two_models() -> None:
+    """A comparison is paired: dropout off, one generator state, one reading."""
+    model = tl.DiffusionModel(random_network(DiT), tl.Uniform(K)).train()
+    first, second = (
+        probe(model, sequences(), TIMES, Effort(2, 3, 8), torch.Generator().manual_seed(4)) for _ in range(2)
+    )
+    assert first == second
+    assert first[0].total_variation > 0
+    assert first[0].total_variation_error > 0
+
+
+def test_what_cannot_be_probed_gets_a_sentence(as_a_user: None) -> None:
+    model = tl.DiffusionModel(random_network(DiT), tl.Uniform(K))
+    with pytest.raises(ValueError, match=r"times must be in \(0, 1\]"):
+        probe(model, sequences(), (0.0,))
+    with pytest.raises(ValueError, match="substitutes must be at least 2, got 1"):
+        Effort(substitutes=1)
+    with pytest.raises(ValueError, match="every position given"):
+        probe(model, sequences(), (0.5,), fixed=torch.ones(12, L, dtype=torch.bool))
+    causal = tl.DiffusionModel(tl.nn.CausalTransformer(TransformerConfig(K, K, L, 16, 1, 2, 8)), tl.Uniform(K))
+    with pytest.raises(ValueError, match="a causal network does not see its own position"):
+        probe(causal, sequences(), (0.5,))
+    masked = tl.DiffusionModel(random_network(DiT, K + 1), tl.Masked(K), predicts=tl.Denoiser)
+    with pytest.raises(ValueError, match="has no leave-one-out posterior: its own token"):
+        probe(masked, sequences(), (0.5,))

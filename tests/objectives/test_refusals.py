@@ -1,0 +1,94 @@
+"""Objectives, networks and options that do not fit are refused with a sentence."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+import tokenloom as tl
+from tokenloom.model import DiffusionModel
+from tokenloom.objectives import (
+    CrossEntropy,
+    FiniteStep,
+    Hybrid,
+    JumpNELBO,
+    NextToken,
+    Objective,
+    PriorTerm,
+    RatioMatching,
+    ScoreEntropy,
+    UniformNELBO,
+    head_loss,
+)
+from tokenloom.posteriors import Posterior
+
+K = 11
+
+
+@pytest.mark.parametrize(
+    ("process", "objective", "predicts", "sentence"),
+    [
+        (tl.Uniform(K), RatioMatching(), tl.LeaveOneOut, "RatioMatching needs a hollow network"),
+        (tl.Masked(K), UniformNELBO(), tl.Denoiser, "UniformNELBO is not a bound for Masked; use JumpNELBO"),
+        (tl.MaxCoupling(K), UniformNELBO(), tl.Denoiser, "UniformNELBO is not a bound for MaxCoupling"),
+        (tl.Uniform(K), JumpNELBO(), tl.Denoiser, "JumpNELBO is not a bound for Uniform; use UniformNELBO"),
+        (tl.MaskedUniform(K), JumpNELBO(), tl.Denoiser, "train MaskedUniform's network on Masked"),
+        (tl.MaxCoupling(K), FiniteStep(), tl.Denoiser, "FiniteStep is not a bound for MaxCoupling"),
+        (tl.Masked(K), RatioMatching(), tl.LeaveOneOut, "RatioMatching is not a bound for Masked"),
+        (tl.AbsorbingUniform(K), ScoreEntropy(), tl.Score, "ScoreEntropy is not a bound for AbsorbingUniform"),
+        (
+            tl.Uniform(K),
+            ScoreEntropy(),
+            tl.Denoiser,
+            "trains a network that predicts Score, got one that predicts Denoiser",
+        ),
+        (tl.Uniform(K), Hybrid(RatioMatching()), tl.LeaveOneOut, "RatioMatching needs a hollow network"),
+        (
+            tl.Uniform(K),
+            Hybrid(ScoreEntropy()),
+            tl.Score,
+            "CrossEntropy on Uniform trains a network that predicts Denoiser",
+        ),
+        (tl.Uniform(K), NextToken(), tl.LeaveOneOut, "NextToken needs a causal network"),
+        (
+            tl.Interpolating(K, torch.full((3, K), 1 / K)),
+            PriorTerm(),
+            tl.Denoiser,
+            "PriorTerm is not a bound for Interpolating",
+        ),
+        (tl.Uniform(K), CrossEntropy(), tl.Score, "predicts Denoiser or LeaveOneOut, got one that predicts Score"),
+    ],
+)
+def test_pairs_that_make_no_sense_are_refused(
+    process: tl.Process, objective: Objective, predicts: type[Posterior], sentence: str
+) -> None:
+    model = DiffusionModel(lambda tokens, time: torch.zeros(*tokens.shape, K), process, predicts=predicts)
+    with pytest.raises(ValueError, match=sentence):
+        head_loss.training_loss(model, objective, torch.zeros(2, 3, dtype=torch.int64), torch.rand(2))
+
+
+@pytest.mark.parametrize(
+    ("logits", "sentence"),
+    [
+        (torch.zeros(2, 3, K + 3), r"logits must have shape \[2, 3, 11\]"),
+        (torch.full((2, 3, K), torch.nan), "hold NaN"),
+        (torch.zeros(2, 3, K, dtype=torch.int64), "logits must be a float tensor"),
+    ],
+)
+def test_a_network_s_wrong_output_is_named(logits: Tensor, sentence: str, as_a_user: None) -> None:
+    model = DiffusionModel(lambda tokens, time: logits, tl.Uniform(K))
+    with pytest.raises(ValueError, match=sentence):
+        head_loss.training_loss(model, CrossEntropy(), torch.zeros(2, 3, dtype=torch.int64), torch.rand(2))
+
+
+@pytest.mark.parametrize(
+    ("make_objective", "sentence"),
+    [
+        (lambda: FiniteStep(0), "steps must be at least 1, got 0"),
+        (lambda: Hybrid(weight=-1.0), "weight must not be negative, got -1.0"),
+    ],
+)
+def test_wrong_options_are_named(make_objective: Callable[[], Objective], sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        make_objective()

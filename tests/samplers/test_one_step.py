@@ -1,0 +1,199 @@
+"""The law of one step of each predictor from every state, against enumeration.
+
+The false-alarm rate of a test is at most 1e-6 (`tests/statistics.py`), of this file about 1e-4.  Expected
+laws come from Bayes' rule on enumerated sequences, never from the package.
+"""
+
+import itertools
+
+import pytest
+import torch
+from torch import Tensor
+
+import tokenloom as tl
+from tests import brute
+from tests.laws.helpers import assert_close
+from tests.samplers.helpers import (
+    MASK,
+    MASK_PI,
+    P0,
+    ROWS,
+    SEQUENCES,
+    UNIFORM_PI,
+    K,
+    assert_transitions,
+    check_step,
+    oracle,
+    product,
+    repeat,
+    states,
+    step,
+    transitions,
+)
+from tests.samplers.laws import (
+    MASKED_SEQUENCES,
+    bridge_law,
+    denoiser,
+    masked_bridge,
+    possible,
+    reverse_rates,
+    start_of,
+)
+from tokenloom.posteriors import Posterior
+from tokenloom.samplers.kernel import PREDICTORS, make
+
+STEPS = [(0.6, 0.25), (1.0, 0.6), (0.3, 0.0)]
+
+
+CASES = [
+    *itertools.product(
+        [tl.Uniform],
+        [tl.Denoiser, tl.LeaveOneOut, tl.Score],
+        ["ancestral:through=plug-in", "ancestral:through=marginalised"],
+    ),
+    *((kind, tl.Denoiser, "ancestral") for kind in (tl.Masked, tl.MaxCoupling, tl.AbsorbingUniform)),
+    (tl.MaxCoupling, tl.LeaveOneOut, "ancestral"),
+]
+
+
+@pytest.mark.parametrize(("kind", "predicts", "sampler"), CASES)
+@pytest.mark.parametrize(("alpha_s", "alpha_t"), STEPS)
+def test_ancestral_step_has_the_marginals_of_the_reverse_chain(
+    kind: type[tl.Process], predicts: type[Posterior], sampler: str, alpha_s: float, alpha_t: float
+) -> None:
+    if predicts is tl.Score and alpha_t == 0:
+        with pytest.raises(ValueError, match="says nothing of x_0"):
+            step(make(sampler, PREDICTORS), oracle(kind, predicts), start_of(kind, alpha_t), alpha_s)
+        return
+    start = start_of(kind, alpha_t)
+    keep = possible(kind, start, alpha_t)
+    law = product(bridge_law(kind, alpha_s, alpha_t))[keep]
+    check_step(sampler, oracle(kind, predicts), start.sequences(keep), alpha_s, law)
+
+
+@pytest.mark.parametrize("kind", [tl.Uniform, tl.MaxCoupling])
+@pytest.mark.parametrize("kappa", [0.0, 0.4, 1.0])
+@pytest.mark.parametrize(("alpha_s", "alpha_t"), STEPS[:2])
+def test_psi_step_superposes_the_bridge_and_a_fresh_noising(
+    kind: type[tl.Process], kappa: float, alpha_s: float, alpha_t: float
+) -> None:
+    fresh = alpha_s * denoiser(kind, alpha_t) + (1 - alpha_s) / K
+    law = product(kappa * bridge_law(kind, alpha_s, alpha_t) + (1 - kappa) * fresh)
+    check_step(f"psi:kappa={kappa}", oracle(kind), start_of(kind, alpha_t), alpha_s, law)
+
+
+def test_psi_is_the_bridge_alone_before_it_sets_in() -> None:
+    alpha_s, alpha_t = STEPS[0]  # t = 0.75
+    start, model = start_of(tl.Uniform, alpha_t), oracle(tl.Uniform)
+    law = product(bridge_law(tl.Uniform, alpha_s, alpha_t))
+    check_step("psi:kappa=0.4,since=0.7", model, start, alpha_s, law)
+
+
+def remdm_law(sigma: float, alpha_s: float, alpha_t: float) -> Tensor:
+    """A visible token is masked with probability sigma, a mask becomes a draw of mu with the probability that keeps
+    the share of masks at 1 - alpha_s."""
+    stay = torch.nn.functional.one_hot(MASKED_SEQUENCES, K + 1).double()
+    to_mask = stay.new_tensor([0.0] * K + [1.0])
+    masks = 1 - alpha_s - sigma * alpha_t  # of the 1 - alpha_s masks at s, those that were masks at t
+    hidden = masks / (1 - alpha_t)
+    mu = denoiser(tl.Masked, alpha_t)
+    visible = (MASKED_SEQUENCES != MASK).unsqueeze(-1)
+    return torch.where(visible, (1 - sigma) * stay + sigma * to_mask, hidden * to_mask + (1 - hidden) * mu)
+
+
+REMASKING = [
+    # options, alpha_s, alpha_t, sigma; sigma_max = min(1, (1 - alpha_s) / alpha_t)
+    ("schedule=cap,eta=0.3", 0.6, 0.25, 0.3),
+    ("schedule=cap,eta=0.9", 0.8, 0.6, 1 / 3),
+    ("schedule=rescale,eta=0.5", 0.6, 0.25, 0.5),
+    ("schedule=rescale,eta=0.5", 0.8, 0.6, 1 / 6),
+    ("schedule=rescale,eta=1", 0.8, 0.6, 1 / 3),
+    ("schedule=switch,eta=0.5,switch=0.5", 0.8, 0.6, 1 / 6),
+    ("schedule=switch,eta=0.5,switch=0.3", 0.8, 0.6, 0.0),
+    ("schedule=loop,eta=0.5,loop_start=0.3", 0.6, 0.25, 0.0),
+]
+
+
+@pytest.mark.parametrize(("options", "alpha_s", "alpha_t", "sigma"), REMASKING)
+def test_remasking_step_is_remdm_with_its_schedule_of_sigma_and_the_masked_psi(
+    options: str, alpha_s: float, alpha_t: float, sigma: float
+) -> None:
+    law = remdm_law(sigma, alpha_s, alpha_t)
+    kappa = 1 - sigma / (1 - alpha_s)
+    fresh = alpha_s * denoiser(tl.Masked, alpha_t) + (1 - alpha_s) * MASK_PI[0]
+    assert_close(law, kappa * masked_bridge(alpha_s, alpha_t) + (1 - kappa) * fresh)
+    check_step(f"remasking:{options}", oracle(tl.Masked), start_of(tl.Masked, alpha_t), alpha_s, product(law))
+
+
+def test_remasking_loop_stays_at_its_level_and_then_goes_down_from_it() -> None:
+    """loop_start = 0.5 and loop_end = 0.1: grid times 0.4 and 0.2 stand for t = 0.5, and 0.05 for t = 0.25."""
+    kernel = make("remasking:schedule=loop,eta=0.4,loop_start=0.5,loop_end=0.1", PREDICTORS)
+    start = states(MASKED_SEQUENCES, 0.5)
+    copies = ROWS // len(start.tokens)
+    stayed = step(kernel, oracle(tl.Masked), repeat(start, copies), 0.8)
+    assert bool((stayed.t == 0.5).all())
+    assert_transitions(transitions(start, stayed.tokens, K + 1), product(remdm_law(0.4, 0.5, 0.5)))
+    left = step(kernel, oracle(tl.Masked), repeat(start, copies), 0.95)
+    assert torch.allclose(left.t, torch.tensor(0.25, dtype=torch.float64))
+    assert_transitions(transitions(start, left.tokens, K + 1), product(masked_bridge(0.75, 0.5)))
+
+
+RATED = [tl.Uniform, tl.Masked, tl.MaxCoupling, tl.AbsorbingUniform]
+
+
+def jump_law(kind: type[tl.Process], alpha_t: float, probability: Tensor, rates: Tensor) -> Tensor:
+    """Each position jumps once with the given probability, to y in proportion to its rate."""
+    own = torch.nn.functional.one_hot(start_of(kind, alpha_t).tokens, rates.shape[-1]).double()
+    where = rates / rates.sum(-1, keepdim=True).clamp(min=1e-300)
+    return product((1 - probability) * own + probability * where)
+
+
+@pytest.mark.parametrize("kind", RATED)
+@pytest.mark.parametrize(("alpha_s", "alpha_t"), [(0.3, 0.2), (0.6, 0.5), (0.6, 0.05)])
+def test_euler_step_jumps_once_with_probability_cut_at_one(
+    kind: type[tl.Process], alpha_s: float, alpha_t: float
+) -> None:
+    rates = reverse_rates(kind, alpha_t)
+    probability = ((alpha_s - alpha_t) * rates.sum(-1, keepdim=True)).clamp(max=1)
+    assert probability.max() < 1 or alpha_t == 0.05
+    check_step("euler", oracle(kind), start_of(kind, alpha_t), alpha_s, jump_law(kind, alpha_t, probability, rates))
+
+
+@pytest.mark.parametrize("kind", RATED)
+@pytest.mark.parametrize(("alpha_s", "alpha_t"), [(0.3, 0.2), (0.6, 0.05)])
+def test_tau_leaping_step_jumps_where_the_poisson_number_is_one(
+    kind: type[tl.Process], alpha_s: float, alpha_t: float
+) -> None:
+    rates = reverse_rates(kind, alpha_t)
+    mean = (alpha_s - alpha_t) * rates.sum(-1, keepdim=True)
+    law = jump_law(kind, alpha_t, mean * torch.exp(-mean), rates)
+    check_step("tau-leaping", oracle(kind), start_of(kind, alpha_t), alpha_s, law)
+
+
+@pytest.mark.parametrize("sampler", ["euler", "tau-leaping"])
+@pytest.mark.parametrize("kind", RATED)
+def test_last_step_of_rate_samplers_is_the_bridge(sampler: str, kind: type[tl.Process]) -> None:
+    check_step(sampler, oracle(kind), start_of(kind, 0.6), 1.0, product(bridge_law(kind, 1.0, 0.6)))
+
+
+@pytest.mark.parametrize(
+    ("predicts", "alpha_s", "alpha_t"),
+    [(tl.LeaveOneOut, 0.6, 0.25), (tl.Denoiser, 0.6, 0.25), (tl.Score, 0.6, 0.25), (tl.LeaveOneOut, 0.9, 0.0)],
+)
+def test_gillespie_goes_by_the_joint_law_of_the_uniform_reverse_chain(
+    predicts: type[Posterior], alpha_s: float, alpha_t: float
+) -> None:
+    """Not only its marginals: no step size is left to factorise over."""
+    law = brute.reverse_kernel(P0, UNIFORM_PI, alpha_s, alpha_t)
+    check_step("gillespie", oracle(tl.Uniform, predicts), start_of(tl.Uniform, alpha_t), alpha_s, law, 30_000)
+
+
+@pytest.mark.parametrize("kind", [tl.Masked, tl.AbsorbingUniform])
+def test_gillespie_goes_by_the_joint_law_of_the_absorbing_reverse_chains(kind: type[tl.Process]) -> None:
+    alpha_s, alpha_t = 0.6, 0.25
+    if kind is tl.Masked:
+        law = brute.reverse_kernel(P0, MASK_PI, alpha_s, alpha_t)
+    else:
+        each = [brute.reverse_kernel(P0, brute.point_pi(u, K), alpha_s, alpha_t) for u in SEQUENCES.tolist()]
+        law = torch.stack(each, 1).flatten(0, 1)
+    check_step("gillespie", oracle(kind), start_of(kind, alpha_t), alpha_s, law)

@@ -1,0 +1,97 @@
+"""The law of one step given transition times or an absorbing sequence, from every state, against enumeration.
+
+False-alarm rate at most 1e-6 a test.
+"""
+
+import pytest
+import torch
+from torch import Tensor
+
+import tokenloom as tl
+from tests import brute
+from tests.samplers.helpers import (
+    MASK,
+    ROWS,
+    SEQUENCES,
+    K,
+    L,
+    assert_transitions,
+    check_step,
+    oracle,
+    product,
+    repeat,
+    states,
+    step,
+    transitions,
+)
+from tests.samplers.laws import denoiser, start_of, uniform_bridges
+from tokenloom.samplers.kernel import PREDICTORS, make
+
+ALPHA_S, ALPHA_T = 0.6, 0.25
+WHEN = brute.sequences(3, L)
+"""For every position: 0 where tau <= s, 1 where s < tau <= t, 2 where tau > t."""
+
+
+def with_times(alpha_s: float, alpha_t: float) -> tuple[tl.Noisy, Tensor]:
+    """Every (x_t, when)."""
+    s, t = 1 - alpha_s, 1 - alpha_t
+    tokens, when = SEQUENCES.repeat_interleave(len(WHEN), 0), WHEN.repeat(len(SEQUENCES), 1)
+    tau = torch.tensor([s / 2, (s + t) / 2, (1 + t) / 2], dtype=torch.float64)[when]
+    return states(tokens, alpha_t, tau), when
+
+
+def masked_view_denoiser(tokens: Tensor, lost: Tensor, alpha: float) -> Tensor:
+    """p(x_0^l | the tokens that are not lost): the masked denoiser, [rows, L, K]."""
+    view = tokens.masked_fill(lost, MASK)
+    mu = denoiser(tl.Masked, alpha)[(view * torch.tensor([K + 1, 1])).sum(-1)]
+    return mu[..., :K]
+
+
+@pytest.mark.parametrize(
+    ("kind", "sampler"), [(tl.MaskedUniform, "ancestral"), (tl.MaskedUniform, "mudm"), (tl.Masked, "mudm")]
+)
+def test_fixed_times_replace_what_arrives_by_the_masked_denoiser(kind: type[tl.Process], sampler: str) -> None:
+    start, when = with_times(ALPHA_S, ALPHA_T)
+    arrives = torch.nn.functional.one_hot(start.tokens, K).double()
+    mu = masked_view_denoiser(start.tokens, when < 2, ALPHA_T)
+    law = torch.where((when == 1).unsqueeze(-1), mu, arrives)
+    check_step(sampler, oracle(kind), start, ALPHA_S, product(law))
+
+
+def test_dndm_replaces_what_arrives_by_the_plain_denoiser() -> None:
+    start, when = with_times(ALPHA_S, ALPHA_T)
+    stay = torch.nn.functional.one_hot(start.tokens, K).double()
+    mu = denoiser(tl.Uniform, ALPHA_T).repeat_interleave(len(WHEN), 0)
+    law = product(torch.where((when == 1).unsqueeze(-1), mu, stay))
+    check_step("dndm", oracle(tl.Uniform), start, ALPHA_S, law)
+
+
+def test_resampled_times_step_draws_x_0_then_the_uniform_bridge_then_the_flags() -> None:
+    """The joint law of x_s and of tau_s <= s; P(lost | x_0, x_s) by Bayes from x_s = x_0 or uniform."""
+    start, when = with_times(ALPHA_S, ALPHA_T)
+    mu = masked_view_denoiser(start.tokens, when < 2, ALPHA_T)
+    eye = torch.eye(K, dtype=torch.float64)
+    flag = torch.stack([ALPHA_S * eye, torch.full_like(eye, (1 - ALPHA_S) / K)], -1)  # [x_0, x_s, lost]
+    flag = flag / flag.sum(-1, keepdim=True)
+    each = torch.einsum("nlo,nlos,osf->nlsf", mu, uniform_bridges(ALPHA_S, ALPHA_T)[start.tokens], flag).flatten(-2)
+    copies = 3 * ROWS // len(start.tokens)
+    arrived = step(make("mudm:resample=true", PREDICTORS), oracle(tl.Masked), repeat(start, copies), ALPHA_S)
+    assert arrived.aux is not None
+    outcome = arrived.tokens * 2 + (arrived.aux <= arrived.t[:, None])
+    assert_transitions(transitions(start, outcome, 2 * K), product(each))
+
+
+def test_reaudm_step_draws_x_0_then_the_uniform_bridge_then_u() -> None:
+    """The joint law of x_s and U_s; p(U_s | x_0, x_s) by Bayes from q(x_s | x_0, U)."""
+    start = start_of(tl.AbsorbingUniform, ALPHA_T)
+    mu = denoiser(tl.AbsorbingUniform, ALPHA_T)
+    eye = torch.eye(K, dtype=torch.float64)
+    absorbing = ALPHA_S * eye.unsqueeze(-1) + (1 - ALPHA_S) * eye.expand(K, K, K)  # [x_0, x_s, U]
+    absorbing = absorbing / absorbing.sum(-1, keepdim=True)
+    each = torch.einsum("nlo,nlos,osu->nlsu", mu, uniform_bridges(ALPHA_S, ALPHA_T)[start.tokens], absorbing).flatten(
+        -2
+    )
+    copies = 3 * ROWS // len(start.tokens)
+    arrived = step(make("reaudm", PREDICTORS), oracle(tl.AbsorbingUniform), repeat(start, copies), ALPHA_S)
+    assert arrived.aux is not None
+    assert_transitions(transitions(start, arrived.tokens * K + arrived.aux, K * K), product(each))
