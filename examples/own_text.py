@@ -1,0 +1,51 @@
+"""Your own text with your own vocabulary: from a file to rows of tokens, a small network, and a sample with a prompt.
+
+The command line does the same at full length: tokenloom train --recipe chars --data.path my_text.txt
+"""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import torch
+
+import tokenloom as tl
+from tokenloom.data.text import RowDecoder, load_text
+
+LENGTH, STEPS = 16, 200
+TEXT = "the loom weaves the thread and the thread holds the cloth. " * 40
+PROMPT = "the loom"
+
+
+def main(steps: int = STEPS) -> str:
+    """Text that begins with the prompt."""
+    torch.manual_seed(0)
+    generator = torch.Generator().manual_seed(0)
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "my_text.txt"
+        file.write_text(TEXT)
+        # tokenizer: characters, bytes, bpe:500, a tokenizer.json or a Hub name
+        data = load_text(file, tokenizer="characters", length=LENGTH, cache=Path(folder))
+    rows = data.train.to(torch.int64)
+    assert isinstance(data.decode, RowDecoder)
+    tokenizer = data.decode.tokenizer
+    size = tokenizer.vocab_size
+    config = tl.nn.TransformerConfig(num_states=size, vocab_size=size, length=LENGTH, width=32, depth=2, heads=2)
+    model = tl.DiffusionModel(tl.nn.DiT(config), tl.Uniform(size), predicts=tl.LeaveOneOut)
+    optimiser = torch.optim.Adam(model.parameters(), lr=3e-3)
+    for _ in range(steps):
+        x_0 = rows[torch.randint(len(rows), (32,), generator=generator)]
+        optimiser.zero_grad()
+        loss = tl.training_loss(
+            model, tl.objectives.CrossEntropy(), x_0, torch.rand(32, generator=generator), generator
+        )
+        loss.mean.backward()
+        optimiser.step()
+    given = torch.zeros(1, LENGTH, dtype=torch.int64)
+    given[0, : len(PROMPT)] = torch.tensor(tokenizer.encode(PROMPT))
+    fixed = (given, torch.arange(LENGTH)[None] < len(PROMPT))
+    tokens = tl.sample(model, 1, LENGTH, steps=16, fixed=fixed, generator=generator)
+    return tokenizer.decode(tokens[0].tolist())
+
+
+if __name__ == "__main__":
+    print(main())
