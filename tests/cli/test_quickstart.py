@@ -10,7 +10,7 @@ import torch
 import tokenloom as tl
 from tokenloom import cli
 from tokenloom.cli import main
-from tokenloom.cli.quickstart import WAYS, clear, config_of, train_one, unseen_puzzles
+from tokenloom.cli.quickstart import WAYS, clear, config_of, standard_error, train_one, unseen_puzzles
 from tokenloom.cli.quickstart_report import Frame, Recorder, smooth, strip
 from tokenloom.cli.svg import round_ticks
 from tokenloom.data.sudoku_solver import BLANK
@@ -36,6 +36,7 @@ def test_quickstart_leaves_a_table_a_report_and_two_models_and_starts_afresh_bes
     printed = capsys.readouterr().out
     assert "solved at try" in printed
     assert "quickstart/report.html" in printed
+    assert re.search(r"Trained: UDM \d+ steps of 253,300 parameters, MDM \d+ steps", printed)
     page = Path("quickstart/report.html").read_text()
     cells = re.findall(r"(\d+\.\d)% ± (\d+\.\d)%", printed)
     assert len(cells) == 6  # three ways, two numbers of steps
@@ -111,6 +112,12 @@ def test_ticks_are_few_and_within_the_range(high: float) -> None:
     assert 2 <= len(ticks) <= 6
     assert ticks[0] == 0
     assert 0.5 * high < ticks[-1] <= high * (1 + 1e-9)
+
+
+def test_no_rate_is_told_without_doubt() -> None:
+    assert standard_error(0.0, 300) == pytest.approx(standard_error(1.0, 300))
+    assert standard_error(0.0, 300) > 1 / 400
+    assert standard_error(0.5, 10_000) == pytest.approx(0.005, rel=1e-3)
 
 
 def test_smoothing_keeps_a_constant() -> None:

@@ -133,6 +133,14 @@ def test_retries_go_to_unsolved_puzzles_and_stop_at_the_first_valid_grid(monkeyp
         assert outcomes[index].tries <= drawn.count(index) <= max(2, 2 * (outcomes[index].tries - 1))
 
 
+def test_a_grid_that_obeys_the_rules_but_changes_a_given_is_not_a_solution() -> None:
+    grid, other = parse_puzzles(["1234341221434321"]), parse_puzzles(["2..............."])
+    outcomes: list[solving.Outcome | None] = [None, None]
+    draws = [solving.Draw(0, 1), solving.Draw(1, 1)]
+    solving._settle(outcomes, draws, torch.cat([other, torch.full_like(other, BLANK)]), grid.expand(2, -1))
+    assert [outcome is not None and outcome.solved for outcome in outcomes] == [False, True]
+
+
 def test_what_a_puzzle_meets_does_not_depend_on_the_others() -> None:
     model, puzzles, solver = model_of_side_4(), side_4_puzzles(), Solver(steps=2, tries=64, batch=7, seed=1)
     together = solve_puzzles(model, puzzles, solver)

@@ -20,7 +20,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from tokenloom.cli.quickstart_report import Curves, Measured, Recorder, Story, write_report
+from tokenloom.cli.quickstart_report import CAUTION, Curves, Measured, Recorder, Story, trained, write_report
 from tokenloom.cli.solve import DEFAULT_MODEL, print_one, watch
 from tokenloom.data.sudoku import draw_fixed
 from tokenloom.data.sudoku_solver import BLANK
@@ -78,6 +78,7 @@ def quickstart(minutes: float = 1.0, puzzles: int = 300, seed: int = 0, out: Pat
     models = {config.method: load_model(Path(config.out or "") / "model") for config in configs}
     measured = [measure(models[way.method], way, steps, unseen, seed) for way in WAYS for steps in STEPS]
     console.print(table(measured, puzzles))
+    console.print(f"{trained(curves)}.\n{CAUTION}\n", highlight=False, style="dim")
     small = [record_small(models[way.method], way, unseen[:1], seed) for way in WAYS if way.corrector is None]
     report = write_report(out / "report.html", Story(large, small, measured, curves, puzzles, minutes))
     console.print(f"The same with pictures: [bold]{report}[/]\n", highlight=False, soft_wrap=True)
@@ -141,8 +142,13 @@ def measure(model: DiffusionModel, way: Way, steps: int, puzzles: Tokens, seed: 
     solver = Solver(steps, corrector=way.corrector, tries=1, seed=seed, batch=len(puzzles))
     start = time.perf_counter()
     rate = solve_rate(model, puzzles, solver)
-    error = math.sqrt(rate * (1 - rate) / len(puzzles))
-    return Measured(way.name, steps, rate, error, time.perf_counter() - start)
+    return Measured(way.name, steps, rate, standard_error(rate, len(puzzles)), time.perf_counter() - start)
+
+
+def standard_error(rate: float, count: int) -> float:
+    """Of a share, after one more success and one more failure: none of 300 is not 0 without doubt."""
+    share = (rate * count + 1) / (count + 2)
+    return math.sqrt(share * (1 - share) / (count + 2))
 
 
 def record_small(model: DiffusionModel, way: Way, puzzle: Tokens, seed: int) -> Recorder:

@@ -18,6 +18,10 @@ from tokenloom.samplers import Step
 PAGE = Path(__file__).with_suffix(".html")
 NAMES = {"udm": "UDM", "mdm": "MDM"}
 SMOOTHING = 0.9
+CAUTION = (
+    "A minute allows more steps on one machine than on another: these rates show how the samplers differ and how fast "
+    "the methods learn here, not which one is better in the end."
+)
 
 
 @dataclass(frozen=True)
@@ -88,9 +92,8 @@ def write_report(path: Path, story: Story) -> Path:
         bound=curves("Validation bound", story, [found.bound for found in story.curves], dots=True),
         puzzles=story.puzzles,
         minutes=f"{story.minutes:g} minute{'' if story.minutes == 1 else 's'}",
-        trained="; ".join(
-            f"{NAMES[found.method]}: {found.steps:,} steps, {found.parameters:,} parameters" for found in story.curves
-        ),
+        trained=trained(story.curves),
+        caution=CAUTION,
     )
     partial = path.with_name(f".{path.name}-{os.getpid()}")
     try:
@@ -102,6 +105,12 @@ def write_report(path: Path, story: Story) -> Path:
     finally:
         partial.unlink(missing_ok=True)
     return path
+
+
+def trained(curves: Sequence[Curves]) -> str:
+    """How far each method came, without which its rates mean little."""
+    parts = [f"{NAMES[item.method]} {item.steps:,} steps of {item.parameters:,} parameters" for item in curves]
+    return f"Trained: {', '.join(parts)}"
 
 
 def strip(recorder: Recorder, count: int) -> str:
