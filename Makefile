@@ -5,7 +5,7 @@ INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint c
 
 .PHONY: test quickstart docs format clean
 
-quickstart: .venv/.core   ## draw from an oracle with two processes and compare with the exact law
+quickstart: .venv/.core   ## solve a Sudoku live, train two methods for a minute each, write quickstart/report.html
 	@$(BIN)/tokenloom quickstart
 
 test: .venv/.dev          ## lint, types and every test
@@ -27,7 +27,7 @@ clean:                    ## remove the environment and the caches
 .venv/.core: pyproject.toml constraints.txt
 	@echo "Setting up .venv (about a minute, once)"
 	$(PYTHON) -m venv .venv
-	$(INSTALL) --editable .
+	$(INSTALL) --editable ".[quickstart]"
 	@touch $@
 
 .venv/.dev: .venv/.core

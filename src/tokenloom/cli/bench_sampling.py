@@ -6,22 +6,20 @@ process.  The dense reference (benchmarks/dense_gumbel.py, in a clone) is the te
 package of that name, if it is installed.
 """
 
-import importlib.util
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from json import dumps, loads
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import torch
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
-from torch import Tensor, nn
+from torch import nn
 
 from tokenloom import processes
+from tokenloom.cli.bench_peers import PEERS
 from tokenloom.cli.measure import in_a_process, peak, resident
 from tokenloom.model import DiffusionModel
 from tokenloom.nn import DiT, TransformerConfig
@@ -178,7 +176,7 @@ def _measure(
 ) -> Row | None:
     case = CASES.get(name, CASES["UDM plug-in"])
     model = _model(case, size, networks)
-    run = _ours(case, model, size, steps) if name in CASES else PEERS[name](model, size, steps)
+    run = _ours(case, model, size, steps) if name in CASES else PEERS[name](model, size.vocab, size.length, steps)
     if run is None:
         Console(stderr=True).print(f"{name} is left out: what it needs is not installed")
         return None
@@ -214,77 +212,6 @@ def _child(name: str, options: str) -> None:
     before = resident()
     _run(case, model, size.length, 4)
     print(dumps([before, peak()]))
-
-
-def _logits(model: DiffusionModel) -> Callable[[Tensor, Tensor], Tensor]:
-    def network(tokens: Tensor, time: Tensor) -> Tensor:
-        with torch.inference_mode():
-            logits: Tensor = model.network(tokens, time)
-        return logits
-
-    return network
-
-
-def _dense(kind: str, top_p: float = 1.0) -> Callable[[DiffusionModel, Size, int], Callable[[], float] | None]:
-    def prepare(model: DiffusionModel, size: Size, steps: int) -> Callable[[], float] | None:
-        module = _dense_module()
-        if module is None:
-            return None
-
-        def run() -> float:
-            with torch.inference_mode():
-                if kind == "masked":
-                    module.sample_masked(_logits(model), size.vocab, size.length, steps)
-                else:
-                    module.sample_uniform(_logits(model), size.vocab, size.length, steps, top_p)
-            return float(steps)
-
-        return run
-
-    return prepare
-
-
-def _dense_module() -> ModuleType | None:
-    path = Path(__file__).parents[3] / "benchmarks" / "dense_gumbel.py"
-    spec = importlib.util.spec_from_file_location("dense_gumbel", path) if path.is_file() else None
-    if spec is None or spec.loader is None:
-        return None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def _flow_matching(model: DiffusionModel, size: Size, steps: int) -> Callable[[], float] | None:
-    try:
-        from flow_matching.path import MixtureDiscreteProbPath
-        from flow_matching.path.scheduler import PolynomialConvexScheduler
-        from flow_matching.solver import MixtureDiscreteEulerSolver
-        from flow_matching.utils import ModelWrapper
-    except ImportError:
-        return None
-    network = _logits(model)
-
-    class Wrapped(ModelWrapper):
-        def forward(self, x: Tensor, t: Tensor, **extras: Any) -> Tensor:
-            return torch.softmax(network(x, 1 - t), -1)
-
-    solver = MixtureDiscreteEulerSolver(
-        Wrapped(model.network), MixtureDiscreteProbPath(PolynomialConvexScheduler(n=1.0)), size.vocab
-    )
-
-    def run() -> float:
-        solver.sample(torch.randint(size.vocab, (1, size.length)), step_size=1 / steps)
-        return float(steps)
-
-    return run
-
-
-PEERS: dict[str, Callable[[DiffusionModel, Size, int], Callable[[], float] | None]] = {
-    "dense float64 Gumbel, UDM": _dense("uniform"),
-    "dense float64 Gumbel, UDM, top-p 0.9": _dense("uniform", 0.9),
-    "dense float64 Gumbel, MDM": _dense("masked"),
-    "flow-matching, discrete Euler": _flow_matching,
-}
 
 
 def _growth() -> list[dict[str, float]]:

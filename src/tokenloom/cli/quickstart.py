@@ -1,87 +1,177 @@
-"""`tokenloom quickstart`: two reverse chains driven by an exact network, and the law of what they draw."""
+"""`tokenloom quickstart`: a Sudoku solved live, two methods trained for a minute each, and a report of what they do.
 
+    UDM: uniform noise, the network predicts the leave-one-out posterior, cross-entropy;   MDM: masks, its bound.
+
+Both complete grids of side 4 that training never saw, one try each, within a budget of network evaluations.
+"""
+
+import json
 import math
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
 
 import torch
 from rich.console import Console
-from rich.progress import track
 from rich.table import Table
-from torch import Generator, Tensor
 
-from tokenloom.oracle import Oracle
-from tokenloom.posteriors import Denoiser, LeaveOneOut
-from tokenloom.processes import Masked, Uniform
+from tokenloom.cli.quickstart_report import Curves, Measured, Recorder, Story, write_report
+from tokenloom.cli.solve import DEFAULT_MODEL, print_one, watch
+from tokenloom.data.sudoku import draw_fixed
+from tokenloom.data.sudoku_solver import BLANK
+from tokenloom.data.sudoku_text import parse_puzzles
+from tokenloom.evaluation.runs import open_run
+from tokenloom.evaluation.solving import Solver, solve_puzzles, solve_rate
+from tokenloom.model import DiffusionModel
+from tokenloom.store import load_model
+from tokenloom.training.build import build_data, resolve
+from tokenloom.training.config import TrainConfig, read_config, recipe
+from tokenloom.training.loop import train
+from tokenloom.training.reporting import Reporter
 from tokenloom.types import Tokens
 
-WORDS = ("loom", "warp", "weft")
-LENGTH = 2
+PUZZLE = "53..7....6..195....98....6.8...6...34..8.3..17...2...6.6....28....419..5....8..79"
+GIVENS = (4, 7)
+STEPS = (8, 16, 32)
+PARTS = ("config.json", "metrics.jsonl", "checkpoints", "best", "model", "evaluation")
+"""What a run leaves in its folder."""
+
+Method = Literal["udm", "mdm"]
 
 
-def quickstart(samples: int = 20_000, steps: int = 64, seed: int = 0) -> None:
-    """Draw from an oracle with two processes and print the empirical against the exact law.
+@dataclass(frozen=True)
+class Way:
+    """A row of the table."""
+
+    name: str
+    method: Method
+    corrector: str | None = None
+
+
+WAYS = (Way("UDM", "udm"), Way("UDM, predictor-corrector", "udm", "informed"), Way("MDM", "mdm"))
+
+
+def quickstart(minutes: float = 1.0, puzzles: int = 300, seed: int = 0, out: Path = Path("quickstart")) -> None:
+    """Solve a Sudoku live, train two methods on a small one, compare them, and write a report.
 
     Args:
-        samples: How many sequences to draw with each process.
-        steps: How many reverse steps to take. Positions jump independently within a step, so few steps are biased.
+        minutes: How long each method is trained.
+        puzzles: How many small puzzles each method is asked to complete.
         seed: Seed of every random number.
+        out: Folder of the report and of the two runs; those of an earlier quickstart are replaced.
     """
-    for name, value in (("samples", samples), ("steps", steps)):
-        if value < 1:
-            raise ValueError(f"{name} must be at least 1, got {value}")
-    p0 = example_distribution()
-    vocab_size = len(WORDS)
-    models = {
-        "uniform, leave-one-out": Oracle(p0, Uniform(vocab_size), predicts=LeaveOneOut),
-        "masked, denoiser": Oracle(p0, Masked(vocab_size), predicts=Denoiser),
-    }
-    drawn = {}
-    for title, model in models.items():
-        generator = torch.Generator().manual_seed(seed)
-        drawn[title] = frequencies(reverse_chain(model, samples, steps, generator, title))
+    if not 0 < minutes < math.inf or puzzles < 1:
+        raise ValueError(f"minutes must be positive and puzzles at least 1, got {minutes:g} and {puzzles}")
     console = Console()
-    console.print(comparison(p0, drawn, samples, steps))
-    console.print(
-        "Next: the same with [bold]--steps 2[/] shows the bias of few steps; README.md has this chain in Python."
-    )
+    configs = [clear(config_of(way, minutes, seed, out)) for way in WAYS if way.corrector is None]
+    console.rule("[bold]1. A Sudoku, from noise", align="left")
+    large = solve_live(console, seed)
+    console.rule(f"[bold]2. UDM and MDM learn Sudoku of side 4, {minutes:g} min each", align="left")
+    curves = [train_one(config, minutes) for config in configs]
+    console.rule("[bold]3. Grids they never saw", align="left")
+    unseen = unseen_puzzles(configs[0], puzzles, seed)
+    models = {config.method: load_model(Path(config.out or "") / "model") for config in configs}
+    measured = [measure(models[way.method], way, steps, unseen, seed) for way in WAYS for steps in STEPS]
+    console.print(table(measured, puzzles))
+    small = [record_small(models[way.method], way, unseen[:1], seed) for way in WAYS if way.corrector is None]
+    report = write_report(out / "report.html", Story(large, small, measured, curves, puzzles, minutes))
+    console.print(f"The same with pictures: [bold]{report}[/]\n", highlight=False, soft_wrap=True)
+    print_next(console, out)
 
 
-def reverse_chain(model: Oracle, samples: int, steps: int, generator: Generator, title: str) -> Tokens:
-    """From the prior at t = 1 down to t = 0, one network call a step."""
-    process = model.process
-    state = process.prior(samples, model.length, generator)
-    grid = torch.linspace(1, 0, steps + 1, dtype=torch.float64)
-    for s in track(grid[1:], title, transient=True):
-        time = s.expand(samples)
-        step = process.bridge(state, time, model.predict(state))
-        state = process.arrive(state, step.draw(generator), time)
-    return state.tokens
+def config_of(way: Way, minutes: float, seed: int, out: Path) -> TrainConfig:
+    """The run, as `tokenloom train` would do it."""
+    base = recipe("sudoku4")
+    run = replace(base.run, validate_every=100, checkpoint_every=10**9, seed=seed + 1)
+    return resolve(replace(base, method=way.method, max_minutes=minutes, out=str(out / way.method), run=run))
 
 
-def example_distribution() -> Tensor:
-    """Two words that depend on each other."""
-    table = torch.tensor([[1, 6, 3], [6, 1, 8], [2, 9, 1]], dtype=torch.float64)
-    return table / table.sum()
+def clear(config: TrainConfig) -> TrainConfig:
+    """Remove the run of an earlier quickstart, and nothing else."""
+    folder = Path(config.out or "")
+    if not folder.exists():
+        return config
+    if not (folder / "config.json").is_file() or read_config(folder / "config.json").recipe != config.recipe:
+        raise ValueError(f"{folder} is in the way and holds no run of an earlier quickstart; choose another --out")
+    for part in PARTS:
+        path = folder / part
+        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+    return config
 
 
-def frequencies(tokens: Tokens) -> Tensor:
-    """How often each pair of words was drawn."""
-    index = tokens[:, 0] * len(WORDS) + tokens[:, 1]
-    return torch.bincount(index, minlength=len(WORDS) ** LENGTH).view(len(WORDS), len(WORDS)) / len(tokens)
+def solve_live(console: Console, seed: int) -> Recorder:
+    """The bundled model on a famous puzzle, on screen and on record."""
+    puzzle, recorder, start = parse_puzzles([PUZZLE]), Recorder("the bundled model", PUZZLE), time.perf_counter()
+    outcome = watch(open_run(DEFAULT_MODEL), puzzle, Solver(seed=seed), console, recorder)
+    print_one(console, puzzle, outcome, time.perf_counter() - start)
+    return recorder
 
 
-def comparison(p0: Tensor, drawn: dict[str, Tensor], samples: int, steps: int) -> Table:
-    """The exact law beside the empirical ones."""
-    table = Table(title=f"{samples:,} draws, {steps} steps: frequency ± standard error", title_justify="left")
-    table.add_column("sequence")
-    table.add_column("exact", justify="right")
-    for title in drawn:
-        table.add_column(title, justify="right")
-    for first, row in enumerate(p0.tolist()):
-        for second, exact in enumerate(row):
-            error = math.sqrt(exact * (1 - exact) / samples)
-            cells = [f"{frequency[first, second]:.4f} ± {error:.4f}" for frequency in drawn.values()]
-            table.add_row(f"{WORDS[first]} {WORDS[second]}", f"{exact:.4f}", *cells)
-    table.add_section()
-    distances = [f"{0.5 * (frequency - p0).abs().sum():.4f}" for frequency in drawn.values()]
-    table.add_row("total variation", "", *distances)
-    return table
+def train_one(config: TrainConfig, minutes: float) -> Curves:
+    """Train, and read back the curves; Ctrl-C ends all of it, not this run alone."""
+    handlers = [(number, signal.getsignal(number)) for number in (signal.SIGINT, signal.SIGTERM)]
+    try:
+        result = train(config, False, Reporter())
+    finally:
+        for number, handler in handlers:
+            signal.signal(number, handler)
+    if result.minutes < minutes:
+        raise KeyboardInterrupt
+    lines = [json.loads(line) for line in (result.folder / "metrics.jsonl").read_text().splitlines()]
+    loss = [(line["step"], line["loss"]) for line in lines if "loss" in line]
+    bound = [(line["step"], line["valid_nats"]) for line in lines if "valid_nats" in line]
+    return Curves(config.method, result.steps, result.parameters, loss, bound)
+
+
+def unseen_puzzles(config: TrainConfig, count: int, seed: int) -> Tokens:
+    """Held-out grids in turn, each with cells given at random: few enough that several solutions may fit."""
+    valid = build_data(config.data).valid
+    grids = valid[torch.arange(count) % len(valid)].long()
+    given = draw_fixed(grids, None, torch.Generator().manual_seed(seed), *GIVENS)
+    return torch.where(given, grids, BLANK)
+
+
+def measure(model: DiffusionModel, way: Way, steps: int, puzzles: Tokens, seed: int) -> Measured:
+    """One try a puzzle."""
+    solver = Solver(steps, corrector=way.corrector, tries=1, seed=seed, batch=len(puzzles))
+    start = time.perf_counter()
+    rate = solve_rate(model, puzzles, solver)
+    error = math.sqrt(rate * (1 - rate) / len(puzzles))
+    return Measured(way.name, steps, rate, error, time.perf_counter() - start)
+
+
+def record_small(model: DiffusionModel, way: Way, puzzle: Tokens, seed: int) -> Recorder:
+    """How one small grid comes about."""
+    given = "".join("." if cell == BLANK else str(cell + 1) for cell in puzzle[0].tolist())
+    recorder = Recorder(way.name, given)
+    solve_puzzles(model, puzzle, Solver(16, tries=1, seed=seed), recorder)
+    return recorder
+
+
+def table(measured: Sequence[Measured], puzzles: int) -> Table:
+    """Method x steps."""
+    found = Table(title=f"{puzzles} unseen grids of side 4, one try each", title_justify="left", title_style="bold")
+    for column in ("method", "steps", "solve rate", "seconds"):
+        found.add_column(column, justify="left" if column == "method" else "right")
+    for index, row in enumerate(measured):
+        rate = f"{row.rate:6.1%} ± {row.error:.1%}"
+        found.add_row(row.method, str(row.steps), rate, f"{row.seconds:.1f}", end_section=(index + 1) % len(STEPS) == 0)
+    return found
+
+
+def print_next(console: Console, out: Path) -> None:
+    """Commands that run as they stand."""
+    program = sys.argv[0] if Path(sys.argv[0]).name == "tokenloom" else "tokenloom"
+    console.print("[bold]Next[/]")
+    for what, command in (
+        ("your own Sudoku", 'solve "81 characters, . for a blank"'),
+        ("watch a small grid denoise", f"sample {out / 'udm'} --num 1 --steps 32 --watch"),
+        ("another method, beside the exact entropy", "train --recipe markov --method audm --max-minutes 3"),
+        ("your own text", "train --recipe chars --method mdm --data.path my_text.txt"),
+    ):
+        console.print(f"  {what:42} [cyan]{program} {command}[/]", highlight=False, soft_wrap=True)

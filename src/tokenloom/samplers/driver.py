@@ -21,7 +21,7 @@ from tokenloom.oracle import ExactModel
 from tokenloom.randomness import Randomness
 from tokenloom.samplers.autoregressive import Autoregressive
 from tokenloom.samplers.evaluator import Evaluator, Model, Prediction
-from tokenloom.samplers.given import Given, Pin
+from tokenloom.samplers.given import Fixed, Given, Pin
 from tokenloom.samplers.grids import GridName, time_grid
 from tokenloom.samplers.kernel import CORRECTORS, PREDICTORS, Corrector, Predictor, make
 from tokenloom.state import Noisy
@@ -64,7 +64,7 @@ def sample(
     predictor: Predictor | str = "ancestral",
     corrector: Corrector | str | None = None,
     truncation: Truncation | None = None,
-    fixed: tuple[Tokens, Flags] | None = None,
+    fixed: Fixed | None = None,
     generator: Randomness | None = None,
     on_step: Callable[[Step], None] | None = None,
 ) -> Tokens:
@@ -81,7 +81,7 @@ def run_sampler(
     predictor: Predictor | str = "ancestral",
     corrector: Corrector | str | None = None,
     truncation: Truncation | None = None,
-    fixed: tuple[Tokens, Flags] | None = None,
+    fixed: Fixed | None = None,
     generator: Randomness | None = None,
     on_step: Callable[[Step], None] | None = None,
     grid: GridName | Float[Tensor, "times"] = "uniform",

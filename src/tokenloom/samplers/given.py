@@ -4,6 +4,8 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
 
 from tokenloom.checks import check_device, check_mask
 from tokenloom.model import architecture
@@ -15,6 +17,8 @@ from tokenloom.state import Noisy
 from tokenloom.types import Flags, Tokens
 
 Given = Literal["auto", "clean", "noised"]
+Fixed = tuple[Int[Tensor, "*rows length"], Bool[Tensor, "*rows length"]]
+"""Given tokens and the flags of their positions, for every row or one for all."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +31,7 @@ class Pin:
     clean: bool = True
 
     @classmethod
-    def make(cls, model: Model, fixed: tuple[Tokens, Flags] | None, noisy: Noisy, given: Given) -> "Pin":
+    def make(cls, model: Model, fixed: Fixed | None, noisy: Noisy, given: Given) -> "Pin":
         if fixed is None:
             return cls(model.process)
         tokens, flags = (part.expand(len(noisy.tokens), -1) if part.ndim == 1 else part for part in fixed)

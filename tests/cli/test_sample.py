@@ -1,0 +1,119 @@
+"""`tokenloom sample`: what a person sees and gets, and what a wrong input meets."""
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.training.helpers import tiny
+from tokenloom.cli import main
+from tokenloom.store import save_model
+from tokenloom.training.build import build_data, build_model, resolve
+from tokenloom.training.config import TrainConfig, recipe
+
+
+def untrained(folder: Path, config: TrainConfig) -> Path:
+    """A run folder whose network was not trained."""
+    torch.manual_seed(0)
+    config = resolve(replace(config, out=str(folder)))
+    data = build_data(config.data)
+    tokenizer = getattr(data.decode, "tokenizer", None)
+    about = {
+        "step": 0,
+        "data": data.name,
+        "tokenizer": None if tokenizer is None else json.loads(tokenizer.to_json()),
+        "config": asdict(config),
+    }
+    save_model(build_model(config, data), folder / "model", about)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def markov(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(untrained(tmp_path_factory.mktemp("runs") / "markov", tiny(Path("unused"))))
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("text")
+    (folder / "input.txt").write_text("the cat sat on the mat and the dog ran to the sea\n" * 40)
+    config = recipe("chars")
+    config = replace(
+        config,
+        data=replace(config.data, path=str(folder / "input.txt"), length=24),
+        network=replace(config.network, width=16, depth=1, heads=2, condition=8),
+    )
+    return str(untrained(folder / "run", config))
+
+
+def run_json(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, object]:
+    main(["sample", *arguments, "--json"])
+    record: dict[str, object] = json.loads(capsys.readouterr().out)
+    return record
+
+
+def test_a_seed_gives_the_same_rows_whatever_the_number_and_the_batch(
+    markov: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    many = run_json(capsys, markov, "--num", "6", "--steps", "4", "--batch", "4")
+    few = run_json(capsys, markov, "--num", "2", "--steps", "4")
+    other = run_json(capsys, markov, "--num", "2", "--steps", "4", "--seed", "1")
+    assert many["tokens"][:2] == few["tokens"]  # type: ignore[index]
+    assert other["tokens"] != few["tokens"]
+    options = few["provenance"]["options"]  # type: ignore[index]
+    assert (options["steps"], options["seed"], options["sampler"]) == (4, 0, "ancestral")
+
+
+def test_prompt_and_infill_are_kept(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    prompted = run_json(capsys, text, "--num", "3", "--steps", "4", "--prompt", "the cat")
+    assert all(sample.startswith("the cat") and len(sample) == 24 for sample in prompted["samples"])  # type: ignore[attr-defined]
+    filled = run_json(capsys, text, "--num", "3", "--steps", "4", "--infill", "the ___ sat")
+    for sample in filled["samples"]:  # type: ignore[attr-defined]
+        assert sample[:4] == "the "
+        assert sample[7:11] == " sat"
+
+
+def test_watch_shows_every_step_and_out_holds_everything(
+    text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "deep" / "samples.json"
+    main(["sample", text, "--num", "2", "--steps", "3", "--watch", "--corrector-steps", "1", "--out", str(out)])
+    shown = capsys.readouterr().out
+    assert "step 2/2" in shown
+    record = json.loads(out.read_text())
+    assert set(record) == {"samples", "tokens", "evaluations", "seconds_per_sample", "provenance"}
+    assert record["evaluations"] <= 3
+    assert [path.name for path in out.parent.iterdir()] == ["samples.json"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--steps", "0"], "steps must be at least 1, got 0"),
+        (["--top-p", "1.5"], "top_p must be in (0, 1], got 1.5"),
+        (["--temperature", "0"], "temperature must be positive and finite, got 0.0"),
+        (["--sampler", "ancestrl"], "did you mean ancestral"),
+        (["--sampler", "psi:kapa=0.5"], "did you mean kappa"),
+        (["--sampler", "reaudm"], "reaudm serves AbsorbingUniform, but the model's process is Uniform"),
+        (["--prompt", "the cat sat on the mat and the dog"], "34 tokens, but a sequence has 24"),
+        (["--prompt", "ZEBRA"], "Z"),
+        (["--num", "0"], "--num and --batch must be at least 1"),
+    ],
+)
+def test_a_wrong_input_gets_a_sentence(
+    text: str, arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["sample", text, *arguments])
+    assert stop.value.code == 2
+    assert sentence in capsys.readouterr().err.replace("\n", " ")
+
+
+def test_every_sampler_is_listed(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    from tokenloom.samplers import CORRECTORS, PREDICTORS
+
+    main(["sample", text, "--sampler", "list"])
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in [*PREDICTORS, *CORRECTORS])
