@@ -1,10 +1,9 @@
 """The tables of docs/samplers.md, rendered from the registries: name, options, processes, exactness and law.
 
-    python scripts/render_samplers.py docs/samplers.md
+python scripts/render_samplers.py docs/samplers.md
 """
 
 import inspect
-import re
 import sys
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
@@ -33,11 +32,12 @@ def row(name: str, kernel: type[Kernel]) -> str:
 
 def render(page: str) -> str:
     """The page with its tables as they should be."""
-    for mark, registry in (("predictors", PREDICTORS), ("correctors", CORRECTORS)):
+    tables = {"predictors": table(PREDICTORS), "correctors": table(CORRECTORS)}
+    for mark, rendered in tables.items():
         begin, end = f"<!-- {mark} -->\n", f"<!-- end of {mark} -->"
-        kernels: Mapping[str, type[Kernel]] = registry  # type: ignore[assignment]
-        filled = begin + "\n" + table(kernels) + "\n" + end
-        page = re.sub(re.escape(begin) + ".*?" + re.escape(end), lambda _, text=filled: text, page, flags=re.DOTALL)
+        before, _, rest = page.partition(begin)
+        _, _, after = rest.partition(end)
+        page = f"{before}{begin}\n{rendered}\n{end}{after}"
     return page
 
 
