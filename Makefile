@@ -15,7 +15,7 @@ test: .venv/.dev          ## lint, types and every test
 	$(BIN)/pytest -q --numprocesses 2
 
 docs: .venv/.dev          ## build the documentation into site/; a warning is an error
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 format: .venv/.dev        ## apply the formatter and the safe fixes
 	$(BIN)/ruff check --fix .
