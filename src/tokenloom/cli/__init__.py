@@ -10,7 +10,9 @@ from rich.markup import escape
 
 from tokenloom.cli.bench_sampling import sampling
 from tokenloom.cli.bench_training import training
+from tokenloom.cli.evaluate import evaluate
 from tokenloom.cli.frontier import frontier
+from tokenloom.cli.probe import probe_command
 from tokenloom.cli.quickstart import quickstart
 from tokenloom.cli.sample import sample
 from tokenloom.cli.solve import solve
@@ -42,7 +44,9 @@ def app(args: Sequence[str]) -> tyro.extras.SubcommandApp:
     commands.command(quickstart)
     commands.command(name="train")(train_command(args))
     commands.command(sample)
+    commands.command(evaluate)
     commands.command(frontier)
     commands.command(solve)
+    commands.command(name="probe")(probe_command)
     commands.command(bench, name="bench", help="Measure speed and memory, as ratios within one run.")
     return commands

@@ -31,7 +31,7 @@ class Dataset:
     decode: Decode
     augment: Callable[[Tokens, Flags | None, Generator], tuple[Tokens, Flags | None]] | None = None
     draw_fixed: Callable[[Tokens, Flags | None, Generator], Flags] | None = None
-    puzzles: tuple[Flags, Flags] | None = None
+    puzzles: tuple[Tensor, Tensor] | None = None
     relations: Bool[Tensor, "kinds length length"] | None = None
     entropy: float | None = None
 

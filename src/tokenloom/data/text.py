@@ -57,19 +57,19 @@ def load_text(
     directory = cache or default_cache()
     check_packing(packing, length, end=0)
     corpora = _corpora(train, valid, valid_fraction, directory, hub_root)
-    learned_from, held_out = (_detokenised(corpus, detokeniser) for corpus in corpora)
+    learned_from, held_out = (detokenised(corpus, detokeniser) for corpus in corpora)
     chosen = _tokenizer(tokenizer, learned_from, directory)
     check_packing(packing, length, chosen.end_of_sequence)
     keys = [digest(FORMAT, part.key, chosen.identity, packing, length) for part in (learned_from, held_out)]
     tables = [
-        cached_rows(directory, key, length, partial(_rows, part, chosen, packing, length))
+        cached_rows(directory, key, length, partial(packed, part, chosen, packing, length))
         for key, part in zip(keys, (learned_from, held_out), strict=True)
     ]
     name = str(train) if str(train) in HUB else Path(train).name
     return Dataset(name, chosen.vocab_size, tables[0], tables[1], digest(*keys), RowDecoder(chosen))
 
 
-def _detokenised(corpus: Corpus, name: Detokeniser) -> Corpus:
+def detokenised(corpus: Corpus, name: Detokeniser) -> Corpus:
     """Each document as plain text; the key says so."""
     if name == "none":
         return corpus
@@ -79,7 +79,8 @@ def _detokenised(corpus: Corpus, name: Detokeniser) -> Corpus:
     )
 
 
-def _rows(corpus: Corpus, tokenizer: Tokenizer, packing: str, length: int) -> Iterator[Ids]:
+def packed(corpus: Corpus, tokenizer: Tokenizer, packing: str, length: int) -> Iterator[Ids]:
+    """Rows of tokens, some at a time."""
     documents = encode_documents(corpus.read(), tokenizer, corpus.name)
     return pack(documents, packing, length, tokenizer.end_of_sequence, corpus.name)
 
@@ -102,14 +103,14 @@ def _corpora(
     train: str | Path, valid: str | Path | None, fraction: float, directory: Path, hub_root: Path | None
 ) -> tuple[Corpus, Corpus]:
     """The training and the validation text, which share nothing."""
-    if valid is None and not _is_hub(train):
+    if valid is None and not is_hub(train):
         files = text_files(train, HUB)
-        return _own_splits(files) or _held_out(corpus_of(files, "the text"), fraction)
+        return own_splits(files) or _held_out(corpus_of(files, "the text"), fraction)
     held_out = train if valid is None else valid
     names = ("the training text", "the validation text")
     learned_from, held_out_from = (
         hub_corpus(str(source), split, name, directory, hub_root)
-        if _is_hub(source)
+        if is_hub(source)
         else corpus_of(text_files(source, HUB), name)
         for source, split, name in zip((train, held_out), ("train", "valid"), names, strict=True)
     )
@@ -147,11 +148,12 @@ def _held_out(corpus: Corpus, fraction: float) -> tuple[Corpus, Corpus]:
     )
 
 
-def _is_hub(source: str | Path) -> bool:
+def is_hub(source: str | Path) -> bool:
+    """Whether this names a data set of the Hub and no local path."""
     return str(source) in HUB and not Path(source).exists()
 
 
-def _own_splits(files: list[Path]) -> tuple[Corpus, Corpus] | None:
+def own_splits(files: list[Path]) -> tuple[Corpus, Corpus] | None:
     """Files named train and valid (or validation), such as `valid.txt` or `train-0001.parquet`; others are left out."""
     first_words = [re.split(r"[._-]", file.name)[0] for file in files]
     train = [file for file, word in zip(files, first_words, strict=True) if word == "train"]

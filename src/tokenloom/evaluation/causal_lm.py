@@ -8,13 +8,16 @@ import importlib.util
 import json
 import re
 from collections.abc import Sequence
+from contextlib import redirect_stderr
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from tokenloom.data.hub import hub_or_cache
 from tokenloom.data.tokenizer import END_OF_TEXT
 from tokenloom.evaluation.extras import evaluation_extra
 
@@ -116,10 +119,11 @@ def _load(source: Path | str, name: str) -> CausalLM:
         evaluation_extra("gguf")
     safe = True if file is None else None  # a GGUF file is no safetensors, and no pickle either
     try:
-        tokenizer = library.AutoTokenizer.from_pretrained(where, gguf_file=file)
-        model = library.AutoModelForCausalLM.from_pretrained(
-            where, gguf_file=file, use_safetensors=safe, dtype=torch.float32
-        )
+        with hub_or_cache(local=isinstance(source, Path)), redirect_stderr(StringIO()):  # it cannot do without bars
+            tokenizer = library.AutoTokenizer.from_pretrained(where, gguf_file=file)
+            model = library.AutoModelForCausalLM.from_pretrained(
+                where, gguf_file=file, use_safetensors=safe, dtype=torch.float32
+            )
     except Exception as error:
         reason = " ".join(str(error).split())[:200]
         raise ValueError(

@@ -16,18 +16,43 @@ import torch
 from torch import Generator, Tensor
 
 from tokenloom.data.base import Dataset, Decode, take
+from tokenloom.data.detokenise import Detokeniser
+from tokenloom.data.documents import corpus_of, text_files
+from tokenloom.data.hub_text import HUB, hub_corpus
 from tokenloom.data.packing import Packing, check_packing
-from tokenloom.data.text import HUB, RowDecoder, _files, _from_files, _hub, _is_hub, _own_splits, _rows
+from tokenloom.data.text import RowDecoder, detokenised, is_hub, own_splits, packed
 from tokenloom.data.token_cache import cached_rows, default_cache, digest
 from tokenloom.data.tokenizer import Tokenizer
 from tokenloom.evaluation.runs import Run
-from tokenloom.model import architecture
 from tokenloom.training.build import build_data
 from tokenloom.training.config import DataConfig
 from tokenloom.types import Flags, Tokens
 
 CHUNK = 1 << 16
 KINDS: tuple[str, ...] = get_args(get_type_hints(DataConfig)["kind"])
+
+
+DETOKENISERS: dict[str, Detokeniser] = {
+    "wikitext": "wikitext",
+    "ptb": "ptb",
+    "lm1b": "lm1b",
+    "lambada": "lambada",
+    "scientific_papers/pubmed": "scientific_papers",
+}
+"""What the field undoes before it scores these sets of the Hub."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How text becomes rows."""
+
+    packing: Packing | None = None
+    """How documents become rows; by default as the run did it."""
+    detokeniser: Detokeniser | None = None
+    """What is undone first; by default what the field does for sets of the Hub, and none for files."""
+
+
+USUAL = Reading()
 
 
 @dataclass(frozen=True)
@@ -53,17 +78,23 @@ class HeldOut:
     vocab_size: int
     fingerprint: Fingerprint
     decode: Decode
-    draw_fixed: Callable[[Tokens, Generator], Flags] | None = None
+    draw_fixed: Callable[[Tokens, Flags | None, Generator], Flags] | None = None
+    puzzles: Flags | None = None
+    """Positions of every row that determine the others."""
     entropy: float | None = None
     """Exact, in nats a token, where known."""
 
-    def spread(self, count: int | None) -> Tokens:
-        """At most `count` rows, evenly spread over all; all of them for None."""
+    def draw(self, count: int | None, generator: Generator) -> tuple[Tokens, Flags | None]:
+        """At most `count` rows, evenly spread over all (all of them for None), and their given positions."""
         total = len(self.rows)
         if count is not None and count < 1:
-            raise ValueError(f"rows must be at least 1, got {count}")
+            raise ValueError(f"the number of sequences must be at least 1, got {count}")
         wanted = total if count is None else min(count, total)
-        return take(self.rows, torch.arange(wanted) * total // wanted)
+        index = torch.arange(wanted) * total // wanted
+        x_0 = take(self.rows, index)
+        if self.draw_fixed is None:
+            return x_0, None
+        return x_0, self.draw_fixed(x_0, None if self.puzzles is None else self.puzzles[index], generator)
 
     @property
     def tokenizer(self) -> Tokenizer | None:
@@ -78,16 +109,18 @@ class HeldOut:
         return sum(len(self.tokenizer.decode([token for token in row if token != end])) for row in rows.tolist())
 
 
-def held_out(run: Run, source: str | None = None, packing: Packing | None = None) -> HeldOut:
-    """What the run held out, or another source in the run's own tokens."""
+def held_out(run: Run, source: str | None = None, reading: Reading = USUAL) -> HeldOut:
+    """What the run held out, or another source in the run's own tokens; of its training text never more than that."""
     config = run.data
+    if source is not None and config is not None and config.path is not None and _same(source, config.path):
+        source = None
     if source is None and config is None:
         raise ValueError(f"{run.name} does not say what it was trained on; name the data with --data")
     kind = "text" if config is None else config.kind
     if source in KINDS and source != "text":
         config = config if config is not None and config.kind == source else DataConfig(source)  # type: ignore[arg-type]
     elif source is not None and kind == "text":
-        return _text_for(run, source, packing)
+        return _text_for(run, source, reading)
     elif source is not None:
         if kind == "markov":
             raise ValueError(f"{run.name} reads tokens of a markov chain, so its data is markov, got {source}")
@@ -102,37 +135,43 @@ def held_out(run: Run, source: str | None = None, packing: Packing | None = None
 
 
 def text_rows(
-    source: str, tokenizer: Tokenizer, length: int, packing: Packing = "wrap", cache: Path | None = None
+    source: str, tokenizer: Tokenizer, length: int, reading: Reading = USUAL, cache: Path | None = None
 ) -> HeldOut:
     """The held-out part of a folder or Hub data set, or the whole of a file, in rows of `length` tokens."""
-    directory = cache or default_cache()
+    directory, packing = cache or default_cache(), reading.packing or "wrap"
     check_packing(packing, length, tokenizer.end_of_sequence)
     title = f"the text {source}"
-    if _is_hub(source):
-        corpus = _hub(source, "valid", title, directory, None)
+    if is_hub(source):
+        corpus = hub_corpus(source, "valid", title, directory, None)
     else:
-        files = _files(source)
-        splits = _own_splits(files)
-        corpus = splits[1] if splits is not None else _from_files(files, title)
+        files = text_files(source, HUB)
+        splits = own_splits(files)
+        corpus = splits[1] if splits is not None else corpus_of(files, title)
+    usual = DETOKENISERS.get(source, "none")
+    detokeniser: Detokeniser = usual if reading.detokeniser is None else reading.detokeniser
+    corpus = detokenised(corpus, detokeniser)
     key = digest("held out", corpus.key, tokenizer.identity, packing, length)
-    rows = cached_rows(directory, key, length, partial(_rows, corpus, tokenizer, packing, length))
+    rows = cached_rows(directory, key, length, partial(packed, corpus, tokenizer, packing, length))
     name = source if source in HUB else Path(source).name
-    return _described(name, rows, tokenizer.vocab_size, RowDecoder(tokenizer), packing, "none")
+    return _described(name, rows, tokenizer.vocab_size, RowDecoder(tokenizer), packing, detokeniser)
 
 
-def _text_for(run: Run, source: str, packing: Packing | None) -> HeldOut:
+def _same(first: str, second: str) -> bool:
+    return first == second or Path(first).resolve() == Path(second).resolve()
+
+
+def _text_for(run: Run, source: str, reading: Reading) -> HeldOut:
     if run.tokenizer is None:
         raise ValueError(f"{run.name} carries no tokenizer, so it cannot read the text {source}")
-    network = architecture(run.model.network)
-    assert network is not None  # a saved model has one of ours
-    usual: Packing = "wrap" if run.data is None else run.data.packing
-    return text_rows(source, run.tokenizer, network.config.length, packing or usual)
+    packing = reading.packing or (None if run.data is None else run.data.packing)
+    return text_rows(source, run.tokenizer, run.length, replace(reading, packing=packing))
 
 
 def _of_dataset(data: Dataset, config: DataConfig) -> HeldOut:
-    packing = config.packing if config.kind == "text" else None
-    found = _described(data.name, data.valid, data.vocab_size, data.decode, packing, "none" if packing else None)
-    return replace(found, draw_fixed=data.draw_fixed, entropy=data.entropy)
+    how = (config.packing, config.detokeniser) if config.kind == "text" else (None, None)
+    found = _described(data.name, data.valid, data.vocab_size, data.decode, *how)
+    puzzles = None if data.puzzles is None else data.puzzles[1]
+    return replace(found, draw_fixed=data.draw_fixed, puzzles=puzzles, entropy=data.entropy)
 
 
 def _described(

@@ -21,8 +21,9 @@ DOTS_PER_INCH = 160
 
 STYLE: dict[str, Any] = {
     "font.size": 9.5,
-    "axes.titlesize": 10.5,
-    "axes.titleweight": "bold",
+    "figure.titlesize": 11.5,
+    "figure.titleweight": "bold",
+    "axes.titlesize": 10,
     "axes.titlelocation": "left",
     "axes.titlepad": 8,
     "axes.labelcolor": INK,
@@ -69,5 +70,5 @@ def picture(axes: Any, values: FloatArray, colours: str, low: float, high: float
     axes.set(xticks=[], yticks=[])
     axes.grid(visible=False)
     for spine in axes.spines.values():
-        spine.set_visible(False)
+        spine.set(visible=True, color="#c9cdd2", linewidth=0.6)
     return axes.imshow(values, cmap=colours, vmin=low, vmax=high, interpolation="nearest")

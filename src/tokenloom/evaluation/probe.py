@@ -13,18 +13,18 @@ optimum.  A sequence is the independent unit of the standard errors; its positio
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
-from tokenloom.categorical import uniform
 from tokenloom.evaluation.likelihood import device_of, evaluating, grouped_ratio
 from tokenloom.model import DiffusionModel, architecture, as_posterior
 from tokenloom.oracle import ExactModel
 from tokenloom.posteriors import LeaveOneOut, Score, convert_at
 from tokenloom.processes import Interpolating
+from tokenloom.randomness import uniform
 from tokenloom.state import Noisy
 from tokenloom.training.batches import Batch
 from tokenloom.types import Flags, Tokens
@@ -110,15 +110,9 @@ def substitute(
     noisy: Noisy, rows: Int[Tensor, "pairs"], at: Int[Tensor, "pairs"], states: Int[Tensor, "pairs choices"]
 ) -> Noisy:
     """For every pair of a row and a position, the row once for each choice, with the choice at the position."""
-    repeated = rows.repeat_interleave(states.shape[1])
-    tokens = noisy.tokens[repeated].scatter(-1, at.repeat_interleave(states.shape[1])[:, None], states.reshape(-1, 1))
-    return Noisy(
-        tokens,
-        noisy.t[repeated],
-        noisy.alpha_t[repeated],
-        None if noisy.aux is None else noisy.aux[repeated],
-        None if noisy.fixed is None else noisy.fixed[repeated],
-    )
+    repeated = noisy.sequences(rows.repeat_interleave(states.shape[1]))
+    places = at.repeat_interleave(states.shape[1])[:, None]
+    return replace(repeated, tokens=repeated.tokens.scatter(-1, places, states.reshape(-1, 1)))
 
 
 def leave_one_out_at(
@@ -127,12 +121,7 @@ def leave_one_out_at(
     """The leave-one-out probabilities of one position a row, in float64; the head is applied there alone."""
     index = at[:, None, None]
     network = architecture(getattr(model, "network", None))
-    here = Noisy(
-        noisy.tokens.gather(-1, at[:, None]),
-        noisy.t,
-        noisy.alpha_t,
-        None if noisy.aux is None else noisy.aux.gather(-1, at[:, None]),
-    )
+    here = noisy.positions(torch.zeros_like(noisy.tokens, dtype=torch.bool).scatter(-1, at[:, None], True))
     if network is not None and isinstance(model, DiffusionModel):
         shown = model.shown(noisy)
         features = network.features(shown.tokens, shown.time, shown.absorbing, shown.fixed)

@@ -4,6 +4,7 @@ import json
 import math
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,14 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> Path:
     except OSError as error:
         raise ValueError(f"cannot write {path}: {error.strerror or error}; choose another folder with --out") from error
     finally:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
     return path
+
+
+def check_writable(folder: Path) -> None:
+    """Say before the work that its figures could not be written."""
+    write_whole(folder / f".probe-{os.getpid()}", lambda partial: partial.touch()).unlink()
 
 
 def write_json(path: Path, record: dict[str, Any]) -> Path:

@@ -6,13 +6,14 @@ name of a bundled model, whose figures go to runs/<name>/evaluation.
 """
 
 import json
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from tokenloom.bundled import is_bundled, locate, way_out
 from tokenloom.data.tokenizer import Tokenizer, tokenizer_from_json
-from tokenloom.model import DiffusionModel
+from tokenloom.model import DiffusionModel, architecture
 from tokenloom.store import load_model
 from tokenloom.training.checkpoint import newest_intact, read_checkpoint
 from tokenloom.training.config import DataConfig, TrainConfig, from_dict
@@ -33,6 +34,13 @@ class Run:
     tokenizer: Tokenizer | None
     data: DataConfig | None
     """What it was trained on, where that is known."""
+
+    @property
+    def length(self) -> int:
+        """The longest sequence its network reads."""
+        network = architecture(self.model.network)
+        assert network is not None  # what was saved is a network of ours
+        return network.config.length
 
 
 def open_run(path: str | Path, weights: Weights = "ema") -> Run:
@@ -59,6 +67,18 @@ def open_run(path: str | Path, weights: Weights = "ema") -> Run:
         None if tokenizer is None else tokenizer_from_json(json.dumps(tokenizer)),
         None if config is None else from_dict(TrainConfig(), config).data,
     )
+
+
+def open_runs(paths: Sequence[str], weights: Weights = "ema") -> list[Run]:
+    """Some runs, each under a name of its own."""
+    if not paths:
+        raise ValueError("name at least one run folder")
+    runs = [open_run(path, weights) for path in paths]
+    names = [run.name for run in runs]
+    distinct = [path if names.count(name) > 1 else name for path, name in zip(paths, names, strict=True)]
+    if len(set(distinct)) < len(runs):
+        raise ValueError(f"a run is named twice: {', '.join(paths)}")
+    return [replace(run, name=name) for run, name in zip(runs, distinct, strict=True)]
 
 
 def model_folder(path: str | Path) -> Path | None:

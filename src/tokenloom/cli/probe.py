@@ -1,0 +1,129 @@
+"""`tokenloom probe`: how much a prediction still depends on the token it should not see."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import torch
+import tyro
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from tokenloom.evaluation.heat_maps import draw_heat_maps, posterior_maps
+from tokenloom.evaluation.held_out import HeldOut, held_out
+from tokenloom.evaluation.plots import band, canvas
+from tokenloom.evaluation.probe import Effort, Sensitivity, probe
+from tokenloom.evaluation.records import check_writable, write_json
+from tokenloom.evaluation.runs import Run, Weights, open_runs
+from tokenloom.processes import Uniform
+
+TIMES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+SHOWN = (0.2, 0.5, 0.8)
+"""Times of the heat maps."""
+
+Results = Mapping[str, tuple[Sensitivity, ...]]
+
+
+def probe_command(
+    runs: Annotated[tuple[str, ...], tyro.conf.Positional],
+    data: str | None = None,
+    sequences: int = 64,
+    times: tuple[float, ...] = TIMES,
+    effort: Annotated[Effort, tyro.conf.arg(name="")] = Effort(),  # noqa: B008
+    weights: Weights = "ema",
+    seed: int = 0,
+    out: str | None = None,
+) -> None:
+    """Compare runs by the leave-one-out probe: change a token, keep the rest, and watch its own prediction.
+
+    Draws a figure (and, for digits, heat maps of the two posteriors) and writes the numbers beside it.
+
+    Args:
+        runs: Run folders to compare; the same states are shown to all.
+        data: Held-out data, by default what each run held out: a path, a Hub name, markov, sudoku or digits.
+        sequences: Held-out sequences, the independent units of the standard errors.
+        times: Where to measure, in (0, 1].
+        effort: How much is measured.
+        weights: Averaged (ema) or raw weights.
+        seed: Seed of every random number.
+        out: Folder for the results; by default evaluation/ in the first run.
+    """
+    opened = open_runs(runs, weights)
+    folder = opened[0].results if out is None else Path(out)
+    check_writable(folder)
+    sources = [held_out(run, data) for run in opened]
+    found: dict[str, tuple[Sensitivity, ...]] = {}
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        for run, source in zip(opened, sources, strict=True):
+            task = progress.add_task(run.name, total=len(times))
+            advance = progress.advance
+            found[run.name] = _measure(run, source, sequences, times, effort, seed, lambda: advance(task))  # noqa: B023
+    settings = {"times": times, "sequences": sequences, "weights": weights, "seed": seed} | asdict(effort)
+    rows = {name: [asdict(item) for item in results] for name, results in found.items()}
+    record = {"settings": settings, "compared_with": "the mean over substitutes", "runs": rows}
+    written = [draw_probe(found, folder / "probe.png"), write_json(folder / "probe.json", record)]
+    for run, source in zip(opened, sources, strict=True):
+        written += _heat_maps(run, source, folder, seed)
+    console = Console()
+    console.print(probe_table(found))
+    for path in written:
+        console.print(f"[dim]{path}[/]", highlight=False, soft_wrap=True)
+
+
+def _measure(
+    run: Run,
+    source: HeldOut,
+    sequences: int,
+    times: tuple[float, ...],
+    effort: Effort,
+    seed: int,
+    on_time: Callable[[], object],
+) -> tuple[Sensitivity, ...]:
+    """One seed for every run, so that equal processes are shown equal states."""
+    generator = torch.Generator().manual_seed(seed)
+    x_0, fixed = source.draw(sequences, generator)
+    return probe(run.model, x_0, times, effort, generator, fixed, on_time)
+
+
+def _heat_maps(run: Run, source: HeldOut, folder: Path, seed: int) -> list[Path]:
+    """Of the first held-out digit, where the data is images and the process has both posteriors everywhere."""
+    kind = None if run.data is None else run.data.kind
+    if kind != "digits" or not isinstance(run.model.process, Uniform):
+        return []
+    generator = torch.Generator().manual_seed(seed)
+    image = source.draw(1, generator)[0][0]
+    maps = posterior_maps(run.model, image, SHOWN, generator)
+    title = f"{run.name}: predicts {run.model.predicts.__name__}"
+    return [draw_heat_maps(maps, folder / f"heat-maps-{run.name.replace('/', '-')}.png", title)]
+
+
+def draw_probe(found: Results, path: Path) -> Path:
+    """Both measures over time, a line a run, with bands of two standard errors."""
+    with canvas(path, 1, 2, 9.0, 3.6) as (figure, axes):
+        for number, (name, results) in enumerate(found.items()):
+            t = [result.t for result in results]
+            for axis, measure in zip(axes[0], ("total_variation", "divergence"), strict=True):
+                values = [getattr(result, measure) for result in results]
+                errors = [getattr(result, f"{measure}_error") for result in results]
+                band(axis, t, values, errors, name, number)
+        for axis, title in zip(axes[0], ("total variation", "divergence (nats)"), strict=True):
+            axis.set(title=title, xlabel="t", xlim=(0, 1))
+            axis.set_ylim(bottom=0)
+        handles, labels = axes[0, 0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=min(3, len(found)))
+        figure.suptitle("Dependence of the leave-one-out prediction on its own token", x=0.01, ha="left")
+    return path
+
+
+def probe_table(found: Results) -> Table:
+    """Total variation over time, a row a run."""
+    table = Table(title="Total variation to the mean over substitutes (0 = leave-one-out)", title_justify="left")
+    table.add_column("run", overflow="fold")
+    times = [result.t for result in next(iter(found.values()))]
+    for t in times:
+        table.add_column(f"t = {t:g}", justify="right")
+    for name, results in found.items():
+        table.add_row(name, *(f"{item.total_variation:.4f}\n± {item.total_variation_error:.4f}" for item in results))
+    return table

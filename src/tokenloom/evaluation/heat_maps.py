@@ -1,0 +1,82 @@
+r"""The leave-one-out posterior beside the denoiser, pixel by pixel (`fig:mnist_loo_vs_denoiser`).
+
+From one prediction both follow by conversion.  Shown of each is its mean grey level, and of the pair what a pixel's own
+noisy token adds: H(leave-one-out) - H(denoiser), in nats, large where neighbours leave a pixel open.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from torch import Generator, Tensor
+
+from tokenloom.evaluation.likelihood import device_of, evaluating
+from tokenloom.evaluation.plots import FloatArray, canvas, picture
+from tokenloom.model import DiffusionModel
+from tokenloom.oracle import ExactModel
+from tokenloom.posteriors import Denoiser, LeaveOneOut, OverTokens, convert_at
+from tokenloom.training.batches import Batch
+
+PIXEL = 1.75
+"""Inches of a picture."""
+
+
+@dataclass(frozen=True)
+class Maps:
+    """Pictures of one noisy image: grey levels in [0, 1], and nats."""
+
+    t: float
+    noisy: FloatArray
+    leave_one_out: FloatArray
+    denoiser: FloatArray
+    told: FloatArray
+
+
+@torch.inference_mode()
+def posterior_maps(
+    model: DiffusionModel | ExactModel,
+    image: Int[Tensor, "pixels"],
+    times: Sequence[float],
+    generator: Generator | None = None,
+) -> tuple[Maps, ...]:
+    """Noise a square image of grey levels to each time and read both posteriors."""
+    side, levels = round(image.numel() ** 0.5), model.process.vocab_size
+    if side * side != image.numel():
+        raise ValueError(f"heat maps are for square images, got {image.numel()} pixels")
+    x_0 = image[None].expand(len(times), -1).contiguous()
+    noisy = model.process.corrupt(x_0, torch.tensor(times, dtype=torch.float64), generator)
+    noisy = Batch(x_0, noisy, torch.ones_like(x_0, dtype=torch.float64)).to(device_of(model, image.device)).noisy
+    with evaluating(model):
+        prediction = model.predict(noisy)
+    posteriors = [convert_at(prediction, kind, noisy, model.process) for kind in (LeaveOneOut, Denoiser)]
+    means, entropies = zip(*(_summary(posterior, levels) for posterior in posteriors), strict=True)
+    grids = [noisy.tokens.double().cpu() / (levels - 1), *means, entropies[0] - entropies[1]]
+    pictures = [grid.view(-1, side, side).numpy().astype(np.float64) for grid in grids]
+    return tuple(Maps(t, *(stack[row] for stack in pictures)) for row, t in enumerate(times))
+
+
+def _summary(posterior: OverTokens, levels: int) -> tuple[Tensor, Tensor]:
+    law = posterior.log_probs.double().exp().cpu()
+    grey = torch.linspace(0, 1, levels, dtype=torch.float64)
+    return law @ grey, torch.special.entr(law).sum(-1)
+
+
+def draw_heat_maps(maps: Sequence[Maps], path: Path, title: str) -> Path:
+    """One row a time; the columns are x_t, the two posteriors and what the own token tells."""
+    titles = ("noisy", "leave-one-out", "denoiser", "told by its own token")
+    most = max(float(np.abs(row.told).max()) for row in maps)
+    with canvas(path, len(maps), 4, 4 * PIXEL + 1.4, len(maps) * PIXEL + 0.7) as (figure, axes):
+        figure.suptitle(title, x=0.01, ha="left")
+        for row, line in zip(maps, axes, strict=True):
+            for axis, values in zip(line[:3], (row.noisy, row.leave_one_out, row.denoiser), strict=True):
+                grey = picture(axis, values, "gray_r", 0, 1)
+            told = picture(line[3], row.told, "RdBu_r", -most, most)
+            line[0].set_ylabel(f"t = {row.t:g}")
+        for axis, text in zip(axes[0], titles, strict=True):
+            axis.set_title(text)
+        figure.colorbar(grey, ax=list(axes[:, 2]), shrink=0.6, label="mean grey level")
+        figure.colorbar(told, ax=list(axes[:, 3]), shrink=0.6, label="nats")
+    return path

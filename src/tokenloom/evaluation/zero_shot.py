@@ -1,0 +1,102 @@
+"""One cell of a zero-shot table: the likelihood of held-out data under a model, with all that makes it comparable.
+
+Tokens of different tokenizers are different units, so text also gets nats a character.  A causal language model of
+Hugging Face goes through the same rows as a run would, in its own tokens, each row after the end of a document.
+"""
+
+from dataclasses import asdict, dataclass, field
+from typing import Annotated, Any
+
+import torch
+import tyro
+
+from tokenloom.data.tokenizer import Subwords
+from tokenloom.evaluation.causal_lm import CausalLM
+from tokenloom.evaluation.held_out import HeldOut, Reading, held_out, text_rows
+from tokenloom.evaluation.likelihood import Likelihood, Times, grouped_ratio, nelbo
+from tokenloom.evaluation.runs import Run
+from tokenloom.types import Tokens
+
+LONGEST = 1024
+"""Tokens a row for a language model that reads more."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How much is measured."""
+
+    rows: int = 512
+    """Held-out sequences, evenly spread; 0 for all."""
+    samples: int = 4
+    """Times a sequence; more sequences help more than more times."""
+    times: Times = "stratified"
+    batch: int = 64
+    """Rows a network call."""
+    seed: int = 0
+    reading: Annotated[Reading, tyro.conf.arg(name="")] = field(default_factory=Reading)
+    length: int | None = None
+    """Tokens a row for language models; by default that of the first run."""
+
+    @property
+    def count(self) -> int | None:
+        """Rows to take, or None for all."""
+        return self.rows or None
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A figure and what it is of."""
+
+    data: HeldOut
+    likelihood: Likelihood
+    characters: int | None
+
+    @property
+    def per_character(self) -> float | None:
+        """Nats a character of text."""
+        return None if not self.characters else self.likelihood.per_token * self.likelihood.tokens / self.characters
+
+    @property
+    def per_character_error(self) -> float | None:
+        """Its standard error, for a known number of characters."""
+        error = self.likelihood.per_token_error
+        return None if not self.characters else error * self.likelihood.tokens / self.characters
+
+    def record(self) -> dict[str, Any]:
+        """Everything, as JSON."""
+        figure = self.likelihood
+        return {
+            "data": {"name": self.data.name, "entropy": self.data.entropy} | asdict(self.data.fingerprint),
+            "likelihood": asdict(figure) | {"bits_per_token": figure.bits_per_token, "perplexity": figure.perplexity},
+            "per_character": {"nats": self.per_character, "standard_error": self.per_character_error},
+        }
+
+
+def score_run(run: Run, source: str | None, settings: Settings) -> Cell:
+    """A run on its own or other held-out data."""
+    data = held_out(run, source, settings.reading)
+    generator = torch.Generator().manual_seed(settings.seed)
+    x_0, fixed = data.draw(settings.count, generator)
+    found = nelbo(run.model, x_0, settings.samples, settings.times, generator, settings.batch, fixed)
+    return Cell(data, found, data.characters(x_0))
+
+
+def score_language_model(model: CausalLM, source: str, settings: Settings) -> Cell:
+    """A causal language model on text, in rows of its own tokens."""
+    tokenizer = Subwords(model.tokenizer.backend_tokenizer.to_str())
+    length = min(settings.length or LONGEST, model.context - 1)
+    data = text_rows(source, tokenizer, length, settings.reading)
+    x_0, _ = data.draw(settings.count, torch.Generator().manual_seed(settings.seed))
+    return Cell(data, causal_likelihood(model, x_0), data.characters(x_0))
+
+
+def causal_likelihood(model: CausalLM, x_0: Tokens) -> Likelihood:
+    """Every token of every row given the row before it; the first after the end of a document, where there is one."""
+    start = [] if model.end is None else [model.end]
+    values = model.token_nats([start + row for row in x_0.tolist()])
+    nats = torch.stack([row.sum() for row in values])
+    count = torch.tensor([len(row) for row in values], dtype=torch.float64)
+    mean, error = grouped_ratio(nats, torch.ones_like(nats), 1)
+    per_token, per_token_error = grouped_ratio(nats, count, 1)
+    how = "exact, causal language model"
+    return Likelihood(mean, error, per_token, per_token_error, len(x_0), int(count.sum()), 0, how, True)

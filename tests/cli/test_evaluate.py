@@ -1,0 +1,222 @@
+"""`tokenloom evaluate`: figures that the library gives itself, on data that says what it is."""
+
+import json
+import math
+import signal
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import tokenloom as tl
+from tests.training.helpers import tiny
+from tokenloom.cli import main
+from tokenloom.cli.evaluate import column_name
+from tokenloom.data.tokenizer import END_OF_TEXT, build_tokenizer
+from tokenloom.store import save_model
+from tokenloom.training import loop
+from tokenloom.training.build import build_data, build_model, resolve
+from tokenloom.training.config import TrainConfig, recipe
+from tokenloom.training.reporting import Reporter
+
+TEXT = "the loom weaves the warp and the weft , and the weaver sings .\n"
+
+
+@pytest.fixture(autouse=True)
+def quiet_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Caches and relative folders of a test are its own; tables are wide enough not to fold."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("COLUMNS", "250")
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A real run, so that it holds averaged and raw weights."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    folder = tmp_path_factory.mktemp("runs") / "markov"
+    loop.train(tiny(folder), False, Reporter(quiet=True))
+    yield folder
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def saved(config: TrainConfig, folder: Path) -> tl.DiffusionModel:
+    """A random model in a run folder that says what it is."""
+    data = build_data(config.data)
+    model = build_model(config, data).eval()
+    torch.manual_seed(1)
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=0.2)
+    tokenizer = getattr(data.decode, "tokenizer", None)
+    about = {"config": asdict(config), "tokenizer": tokenizer and json.loads(tokenizer.to_json())}
+    save_model(model, folder / "model", about)
+    return model
+
+
+def text_run(folder: Path, text: Path, method: str = "udm", **changes: Any) -> tl.DiffusionModel:
+    base = tiny(folder)
+    data = replace(base.data, kind="text", path=str(text), length=16, **changes)
+    return saved(tiny(folder, data=data, method=method, predicts=None, objective=None), folder)
+
+
+def record(folder: Path, name: str) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((folder / "evaluation" / f"{name}.json").read_text())
+    return content
+
+
+def failing(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    with pytest.raises(SystemExit) as ending:
+        main(["evaluate", *arguments])
+    assert ending.value.code == 2
+    return " ".join(capsys.readouterr().err.split())
+
+
+def test_the_figure_is_that_of_nelbo_and_stands_beside_the_entropy(
+    trained: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["evaluate", str(trained), "--rows", "100", "--samples", "2", "--seed", "5"])
+    printed = capsys.readouterr().out
+    found = record(trained, "likelihood-markov-ema-markov-chain-of-5-tokens")
+    data = build_data(tiny(trained).data)
+    rows = data.valid[torch.arange(100) * len(data.valid) // 100].long()
+    expected = tl.nelbo(tl.load(trained / "model"), rows, 2, generator=torch.Generator().manual_seed(5))
+    assert found["likelihood"]["per_token"] == pytest.approx(expected.per_token, rel=1e-6)
+    assert found["likelihood"]["perplexity"] == pytest.approx(expected.perplexity, rel=1e-6)
+    assert found["data"]["entropy"] == pytest.approx(data.entropy)
+    assert found["data"]["tokens"] == data.valid.numel()
+    assert found["model"] == {
+        "name": "markov",
+        "weights": "ema",
+        "step": 20,
+        "process": "Uniform",
+        "predicts": "LeaveOneOut",
+    }
+    assert f"≤ {expected}" in printed
+    assert f"entropy {data.entropy:.4f}" in printed
+    assert not list((trained / "evaluation").glob(".*"))
+
+
+def test_raw_and_averaged_weights_are_two_rows(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["evaluate", str(trained), "--rows", "50", "--weights", "both", "--out", "here"])
+    printed = capsys.readouterr().out
+    assert "markov (ema, step 20)" in printed
+    assert "markov (raw, step 20)" in printed
+    ema, raw = (
+        json.loads(Path(f"here/likelihood-markov-{kind}-markov-chain-of-5-tokens.json").read_text())
+        for kind in ("ema", "raw")
+    )
+    assert ema["likelihood"]["nats"] != raw["likelihood"]["nats"]
+
+
+def test_text_is_read_with_the_runs_own_tokenizer_and_counted_in_characters(tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text(TEXT * 40)
+    (tmp_path / "other.txt").write_text("the weaver and the loom .\n" * 30)
+    model = text_run(tmp_path / "run", tmp_path / "text.txt", tokenizer="bytes")
+    main(["evaluate", "run", "--data", "other.txt", "--rows", "0"])
+    found = record(tmp_path / "run", "likelihood-run-ema-other.txt")
+    ids = torch.tensor(list(("the weaver and the loom .\n" * 30).encode()))
+    rows = ids[: len(ids) // 16 * 16].view(-1, 16)
+    expected = tl.nelbo(model, rows, generator=torch.Generator().manual_seed(0))
+    assert found["likelihood"]["per_token"] == pytest.approx(expected.per_token, rel=1e-6)
+    assert found["per_character"]["nats"] == pytest.approx(expected.per_token, rel=1e-6)
+    assert (found["data"]["packing"], found["data"]["detokeniser"]) == ("wrap", "none")
+    assert found["data"]["tokenizer"].startswith("bytes, 256 ids")
+
+
+def test_of_its_training_text_a_run_is_shown_what_it_held_out(tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text(TEXT * 40)
+    text_run(tmp_path / "run", tmp_path / "text.txt")
+    main(["evaluate", "run", "--out", "own"])
+    main(["evaluate", "run", "--data", "text.txt", "--out", "named"])
+    own, named = (json.loads(next(Path(folder).iterdir()).read_text()) for folder in ("own", "named"))
+    assert own["data"] == named["data"]
+    assert own["data"]["tokens"] < len(TEXT * 40) / 10
+
+
+def test_a_detokeniser_changes_the_text_and_the_fingerprint(tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text(TEXT * 40)
+    (tmp_path / "other.txt").write_text(TEXT * 20)
+    text_run(tmp_path / "run", tmp_path / "text.txt", tokenizer="bytes")
+    for name in ("none", "wikitext"):
+        main(["evaluate", "run", "--data", "other.txt", "--detokeniser", name, "--out", name])
+    plain, undone = (json.loads(next(Path(name).iterdir()).read_text())["data"] for name in ("none", "wikitext"))
+    assert (plain["detokeniser"], undone["detokeniser"]) == ("none", "wikitext")
+    assert plain["tokens"] - undone["tokens"] >= 20  # the spaces before , and .
+    assert plain["sha256"] != undone["sha256"]
+
+
+def test_a_language_model_of_hugging_face_goes_through_the_same_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without knowledge it needs log K nats a token of its own, and fewer a character where tokens are longer."""
+    transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+    (tmp_path / "text.txt").write_text(TEXT * 40)
+    (tmp_path / "other.txt").write_text(TEXT * 20)
+    text_run(tmp_path / "run", tmp_path / "text.txt", "ar")
+    tokenizer = build_tokenizer("bpe:290", [TEXT * 40])
+    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer._tokenizer, eos_token=END_OF_TEXT)  # type: ignore[attr-defined]
+    config = transformers.GPT2Config(vocab_size=tokenizer.vocab_size, n_positions=32, n_embd=8, n_layer=1, n_head=1)
+    model = transformers.GPT2LMHeadModel(config)
+    for parameter in model.parameters():
+        nn.init.zeros_(parameter)
+    model.save_pretrained("lm")
+    fast.save_pretrained("lm")
+    capsys.readouterr()
+    main(["evaluate", "run", "lm", "--data", "other.txt", "--rows", "0"])
+    printed = capsys.readouterr().out
+    assert "lm (causal language model)" in printed
+    found = json.loads(Path("evaluation/likelihood-lm-other.txt.json").read_text())
+    size = math.log(tokenizer.vocab_size)
+    assert found["likelihood"]["per_token"] == pytest.approx(size, rel=1e-5)
+    assert found["data"]["length"] == 16  # that of the run beside it
+    scored = found["likelihood"]["tokens"]
+    ids = [*tokenizer.encode(TEXT * 20), tokenizer.end_of_sequence][:scored]
+    characters = len(tokenizer.decode([token for token in ids if token != tokenizer.end_of_sequence]))  # type: ignore[misc]
+    assert found["per_character"]["nats"] == pytest.approx(size * scored / characters, rel=1e-5)
+    assert found["per_character"]["nats"] < size / 2
+
+
+def test_only_free_cells_of_a_grid_are_counted(tmp_path: Path) -> None:
+    config = resolve(replace(recipe("sudoku4"), out=str(tmp_path / "run")))
+    saved(config, tmp_path / "run")
+    main(["evaluate", "run", "--rows", "10"])
+    found = record(tmp_path / "run", "likelihood-run-ema-sudoku-4x4")["likelihood"]
+    assert found["sequences"] == 10
+    assert 10 * 4 <= found["tokens"] <= 10 * 12
+
+
+def test_columns_are_named_by_what_tells_them_apart(tmp_path: Path) -> None:
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "valid.txt").touch()
+    both = [str(tmp_path / folder / "valid.txt") for folder in ("a", "b")]
+    assert [column_name(source, both) for source in both] == ["a/valid.txt", "b/valid.txt"]
+    assert column_name(both[0], both[:1]) == "valid.txt"
+    assert column_name("wikitext", [*both, "wikitext"]) == "wikitext"
+
+
+def test_what_cannot_be_evaluated_gets_a_sentence(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "name at least one run folder" in failing([], capsys)
+    assert "nowhere is no run" in failing(["nowhere"], capsys)
+    assert f"a run is named twice: {trained}" in failing([str(trained), str(trained)], capsys)
+    assert "its data is markov, got text.txt" in failing([str(trained), "--data", "text.txt"], capsys)
+    assert "has 17 tokens, but markov was trained on 5" in failing([str(trained), "--data", "digits"], capsys)
+    (tmp_path / "text.txt").write_text(TEXT * 40)
+    text_run(tmp_path / "run", tmp_path / "text.txt")
+    assert "no intact checkpoint with raw weights" in failing(["run", "--weights", "raw"], capsys)
+    (tmp_path / "short.txt").write_text("the loom")
+    assert "has 8 tokens, but one row needs 16" in failing(["run", "--data", "short.txt"], capsys)
+    (tmp_path / "empty.txt").write_text(" \n")
+    assert "empty.txt is empty" in failing(["run", "--data", "empty.txt"], capsys)
+    assert "there is no file, folder or data set wikitxt; did you mean wikitext" in failing(
+        ["run", "--data", "wikitxt"], capsys
+    )
+    (tmp_path / "file").touch()
+    assert "cannot write" in failing([str(trained), "--rows", "5", "--out", "file/here"], capsys)

@@ -1,0 +1,113 @@
+"""`tokenloom probe`: a figure, its numbers and heat maps, from saved runs."""
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import tokenloom as tl
+from tests import brute
+from tests.training.helpers import tiny
+from tokenloom.cli import main
+from tokenloom.evaluation.heat_maps import draw_heat_maps, posterior_maps
+from tokenloom.store import save_model
+from tokenloom.training.build import build_data, build_model
+from tokenloom.training.config import DataConfig
+
+FAST = ["--sequences", "6", "--positions", "2", "--substitutes", "3", "--times", "0.2", "0.8"]
+
+
+@pytest.fixture(autouse=True)
+def quiet_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "250")
+    monkeypatch.chdir(tmp_path)
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+
+
+def saved(folder: Path, **changes: Any) -> None:
+    config = tiny(folder, **changes)
+    model = build_model(config, build_data(config.data)).eval()
+    torch.manual_seed(1)
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=0.3)
+    save_model(model, folder / "model", {"config": asdict(config)})
+
+
+def pixels(path: Path) -> Tensor:
+    from matplotlib.image import imread
+
+    return torch.from_numpy(imread(path).copy())
+
+
+def test_runs_are_compared_in_one_figure_and_a_hollow_one_reads_0(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    saved(tmp_path / "plain")
+    saved(tmp_path / "hollow", network=replace(tiny(tmp_path).network, kind="hollow"))
+    main(["probe", "plain", "hollow", *FAST])
+    printed = capsys.readouterr().out
+    assert "t = 0.2" in printed
+    found = json.loads((tmp_path / "plain" / "evaluation" / "probe.json").read_text())
+    assert found["settings"]["substitutes"] == 3
+    assert [item["t"] for item in found["runs"]["plain"]] == [0.2, 0.8]
+    assert all(item["total_variation"] > item["total_variation_error"] > 0 for item in found["runs"]["plain"])
+    assert all(item["total_variation"] == item["divergence"] == 0 for item in found["runs"]["hollow"])
+    picture = pixels(tmp_path / "plain" / "evaluation" / "probe.png")
+    assert picture.shape[1] > 1000
+    assert picture[..., :3].std() > 0.01
+    assert sorted(path.name for path in (tmp_path / "plain" / "evaluation").iterdir()) == ["probe.json", "probe.png"]
+
+
+def test_digits_get_heat_maps(tmp_path: Path) -> None:
+    pytest.importorskip("sklearn", reason="scikit-learn is not installed")
+    saved(tmp_path / "digits", data=DataConfig("digits"))
+    main(["probe", "digits", *FAST, "--out", "here"])
+    assert sorted(path.name for path in Path("here").iterdir()) == ["heat-maps-digits.png", "probe.json", "probe.png"]
+
+
+def test_heat_maps_show_both_posteriors_and_what_the_own_token_tells(
+    tmp_path: Path, generator: torch.Generator
+) -> None:
+    """Of an exact model on 2 x 2 pixels, whatever it predicts, against the oracles of both representations."""
+    p0, process = brute.random_p0(3, 4), tl.Uniform(3)
+    image = torch.tensor([0, 2, 1, 0])
+    maps = posterior_maps(tl.Oracle(p0, process, predicts=tl.Denoiser), image, (0.3, 0.7), generator)
+    for row in maps:
+        tokens = torch.from_numpy(row.noisy * 2).round().long().view(1, 4)
+        time = torch.tensor([row.t], dtype=torch.float64)
+        noisy = tl.Noisy(tokens, time, process.alpha(time))
+        laws = []
+        for kind in (tl.LeaveOneOut, tl.Denoiser):
+            exact = tl.Oracle(p0, process, predicts=kind).predict(noisy)
+            assert isinstance(exact, tl.LeaveOneOut | tl.Denoiser)
+            laws.append(exact.log_probs.exp()[0])
+        grey = torch.tensor([0, 0.5, 1], dtype=torch.float64)
+        entropy = [torch.special.entr(law).sum(-1) for law in laws]
+        for shown, expected in (
+            (row.leave_one_out, laws[0] @ grey),
+            (row.denoiser, laws[1] @ grey),
+            (row.told, entropy[0] - entropy[1]),
+        ):
+            torch.testing.assert_close(torch.from_numpy(shown).flatten(), expected)
+    draw_heat_maps(maps, tmp_path / "maps.png", "an oracle")
+    assert pixels(tmp_path / "maps.png")[..., :3].std() > 0.01
+    with pytest.raises(ValueError, match="square images, got 3 pixels"):
+        posterior_maps(tl.Oracle(p0, process), image[:3], (0.5,))
+
+
+def test_what_cannot_be_probed_gets_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    saved(tmp_path / "masked", method="mdm", predicts=None, objective=None)
+    for arguments, sentence in (
+        ([], "name at least one run folder"),
+        (["masked", *FAST], "has no leave-one-out posterior: its own token"),
+        (["masked", "--times", "0"], "times must be in (0, 1]"),
+        (["masked", "--substitutes", "1"], "substitutes must be at least 2, got 1"),
+    ):
+        with pytest.raises(SystemExit) as ending:
+            main(["probe", *arguments])
+        assert ending.value.code == 2
+        assert sentence in " ".join(capsys.readouterr().err.split())
