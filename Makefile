@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: test quickstart format clean
+.PHONY: test quickstart docs format clean
 
 quickstart: .venv/.core   ## solve a Sudoku live, train two methods for a minute each, write quickstart/report.html
 	@$(BIN)/tokenloom quickstart
@@ -14,12 +14,15 @@ test: .venv/.dev          ## lint, types and every test
 	$(BIN)/mypy
 	$(BIN)/pytest -q --numprocesses 2
 
+docs: .venv/.dev          ## build the documentation into site/; a warning is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 format: .venv/.dev        ## apply the formatter and the safe fixes
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 clean:                    ## remove the environment and the caches
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv site .pytest_cache .mypy_cache .ruff_cache
 
 .venv/.core: pyproject.toml constraints.txt
 	@echo "Setting up .venv (about a minute, once)"

@@ -17,6 +17,7 @@ def main() -> tuple[float, float]:
     x_t, alpha_t = torch.tensor([[0, 2]]), torch.tensor([0.5], dtype=torch.float64)
     state = tl.Noisy(x_t, process.schedule.inverse(alpha_t), alpha_t)
     denoiser = oracle.predict(state)
+    assert isinstance(denoiser, tl.Denoiser)
     leave_one_out = tl.convert(denoiser, tl.LeaveOneOut, x_t, alpha_t, process)
     score = tl.convert(leave_one_out, tl.Score, x_t, alpha_t, process)
     back = tl.convert(score, tl.Denoiser, x_t, alpha_t, process)

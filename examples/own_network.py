@@ -39,7 +39,7 @@ def main() -> tuple[Tensor, float, float]:
     for _ in range(STEPS):
         x_0, t = data.sample(64, generator), torch.rand(64, generator=generator)
         optimiser.zero_grad()
-        tl.training_loss(model, tl.objectives.CrossEntropy(), x_0, t, generator).mean.backward()
+        tl.training_loss(model, tl.objectives.CrossEntropy(), x_0, t, generator).mean.backward()  # type: ignore[no-untyped-call]
         optimiser.step()
     bound = tl.nelbo(model, data.sample(256, generator), generator=generator)
     return tl.sample(model, 4, LENGTH, steps=32, generator=generator), bound.per_token, data.entropy() / LENGTH

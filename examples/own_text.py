@@ -38,7 +38,7 @@ def main(steps: int = STEPS) -> str:
         loss = tl.training_loss(
             model, tl.objectives.CrossEntropy(), x_0, torch.rand(32, generator=generator), generator
         )
-        loss.mean.backward()
+        loss.mean.backward()  # type: ignore[no-untyped-call]
         optimiser.step()
     given = torch.zeros(1, LENGTH, dtype=torch.int64)
     given[0, : len(PROMPT)] = torch.tensor(tokenizer.encode(PROMPT))

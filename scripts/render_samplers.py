@@ -1,0 +1,46 @@
+"""The tables of docs/samplers.md, rendered from the registries: name, options, processes, exactness and law.
+
+python scripts/render_samplers.py docs/samplers.md
+"""
+
+import inspect
+import sys
+from collections.abc import Mapping
+from dataclasses import MISSING, fields
+from pathlib import Path
+
+from tokenloom.samplers import CORRECTORS, PREDICTORS
+from tokenloom.samplers.kernel import Kernel
+
+HEAD = "| name and options | processes | tends to the exact law | law |\n|---|---|---|---|\n"
+
+
+def table(registry: Mapping[str, type[Kernel]]) -> str:
+    """One row a kernel, by name."""
+    return HEAD + "".join(row(name, kernel) for name, kernel in sorted(registry.items()))
+
+
+def row(name: str, kernel: type[Kernel]) -> str:
+    """What a kernel and then its module say of themselves, each in its first sentence."""
+    options = [f"`{item.name}={item.default}`" for item in fields(kernel) if item.default is not MISSING]
+    serves = ", ".join(f"`{process.__name__}`" for process in kernel.serves)
+    texts = [inspect.getdoc(kernel) or "", inspect.getdoc(inspect.getmodule(kernel)) or ""]
+    law = " ".join(" ".join(text.split("\n\n")[0].split()) for text in texts).rstrip(":").replace("|", "\\|")
+    cells = [" ".join([f"`{name}`", *options]), serves, "yes" if kernel.exact else "no", law]
+    return "| " + " | ".join(cells) + " |\n"
+
+
+def render(page: str) -> str:
+    """The page with its tables as they should be."""
+    tables = {"predictors": table(PREDICTORS), "correctors": table(CORRECTORS)}
+    for mark, rendered in tables.items():
+        begin, end = f"<!-- {mark} -->\n", f"<!-- end of {mark} -->"
+        before, _, rest = page.partition(begin)
+        _, _, after = rest.partition(end)
+        page = f"{before}{begin}\n{rendered}\n{end}{after}"
+    return page
+
+
+if __name__ == "__main__":
+    target = Path(sys.argv[1])
+    target.write_text(render(target.read_text()))

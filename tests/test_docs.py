@@ -1,0 +1,86 @@
+"""What the documentation says is there is there, and it builds without a warning."""
+
+import os
+import re
+import subprocess
+import sys
+from functools import reduce
+from importlib import import_module, util
+from pathlib import Path
+
+import pytest
+
+from tokenloom.samplers import CORRECTORS, PREDICTORS
+
+ROOT = Path(__file__).parents[1]
+PAPER = (ROOT / "docs" / "paper.md").read_text()
+SAMPLERS = (ROOT / "docs" / "samplers.md").read_text()
+ROWS = [line.strip("| ").split(" | ") for line in PAPER.splitlines() if re.match(r"\| `\S+:", line)]
+NAMED = re.compile(r"`([^`]+)`")
+
+
+def found(name: str) -> bool:
+    """Whether `module.path.Class.method` below tokenloom exists."""
+    parts = name.split(".")
+    for cut in range(len(parts), 0, -1):
+        module = ".".join(["tokenloom", *parts[:cut]])
+        try:
+            loaded = import_module(module)
+        except ModuleNotFoundError:
+            continue
+        try:
+            reduce(getattr, parts[cut:], loaded)
+        except AttributeError:
+            return False
+        return True
+    return False
+
+
+def test_every_function_named_beside_the_paper_exists() -> None:
+    assert len(ROWS) > 40
+    names = {name for row in ROWS for name in NAMED.findall(row[2])}
+    assert not [name for name in sorted(names) if not found(name)]
+    assert not found("bridges.no_such_bridge")
+
+
+def test_every_test_named_beside_the_paper_exists() -> None:
+    missing = []
+    for row in ROWS:
+        (name,) = NAMED.findall(row[3])
+        file, function = name.split("::")
+        source = ROOT / "tests" / file
+        if not source.is_file() or f"def {function}(" not in source.read_text():
+            missing.append(name)
+    assert not missing
+
+
+def test_every_label_in_the_code_is_beside_the_paper() -> None:
+    label = re.compile(r"`((?:main-)?(?:eq|prop|lem|alg|ass):[\w-]+)`")
+    used = {name for path in (ROOT / "src").rglob("*.py") for name in label.findall(path.read_text())}
+    assert len(used) > 20
+    assert not used - set(label.findall(PAPER))
+
+
+def test_sampler_tables_are_those_of_the_registries() -> None:
+    spec = util.spec_from_file_location("render_samplers", ROOT / "scripts" / "render_samplers.py")
+    assert spec is not None
+    assert spec.loader is not None
+    script = util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    assert script.render(SAMPLERS) == SAMPLERS, "run: python scripts/render_samplers.py docs/samplers.md"
+
+
+def test_every_registered_sampler_has_a_word_on_when_to_use_it() -> None:
+    advice = SAMPLERS[SAMPLERS.index("## When to use which") : SAMPLERS.index("## What a step costs")]
+    heads = " ".join(re.findall(r"^- (.*?):", advice, re.MULTILINE))
+    assert set(NAMED.findall(heads)) == PREDICTORS.keys() | CORRECTORS.keys()
+
+
+@pytest.mark.skipif(util.find_spec("mkdocs") is None, reason="the extra docs is not installed")
+def test_the_documentation_builds_without_a_warning(tmp_path: Path) -> None:
+    # no --quiet: it silences the warnings that --strict counts
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
+    environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
+    result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "DNDM" in (tmp_path / "samplers" / "index.html").read_text()
