@@ -138,7 +138,13 @@ def test_remasking_loop_stays_at_its_level_and_then_goes_down_from_it() -> None:
     assert_transitions(transitions(start, left.tokens, K + 1), product(masked_bridge(0.75, 0.5)))
 
 
-RATED = [tl.Uniform, tl.Masked, tl.MaxCoupling, tl.AbsorbingUniform]
+RATED: list[tuple[type[tl.Process], type[Posterior]]] = [
+    (tl.Uniform, tl.LeaveOneOut),
+    (tl.Uniform, tl.Denoiser),
+    (tl.Masked, tl.Denoiser),
+    (tl.MaxCoupling, tl.Denoiser),
+    (tl.AbsorbingUniform, tl.Denoiser),
+]
 
 
 def jump_law(kind: type[tl.Process], alpha_t: float, probability: Tensor, rates: Tensor) -> Tensor:
@@ -148,32 +154,36 @@ def jump_law(kind: type[tl.Process], alpha_t: float, probability: Tensor, rates:
     return product((1 - probability) * own + probability * where)
 
 
-@pytest.mark.parametrize("kind", RATED)
+@pytest.mark.parametrize(("kind", "predicts"), RATED)
 @pytest.mark.parametrize(("alpha_s", "alpha_t"), [(0.3, 0.2), (0.6, 0.5), (0.6, 0.05)])
 def test_euler_step_jumps_once_with_probability_cut_at_one(
-    kind: type[tl.Process], alpha_s: float, alpha_t: float
+    kind: type[tl.Process], predicts: type[Posterior], alpha_s: float, alpha_t: float
 ) -> None:
     rates = reverse_rates(kind, alpha_t)
     probability = ((alpha_s - alpha_t) * rates.sum(-1, keepdim=True)).clamp(max=1)
     assert probability.max() < 1 or alpha_t == 0.05
-    check_step("euler", oracle(kind), start_of(kind, alpha_t), alpha_s, jump_law(kind, alpha_t, probability, rates))
+    check_step(
+        "euler", oracle(kind, predicts), start_of(kind, alpha_t), alpha_s, jump_law(kind, alpha_t, probability, rates)
+    )
 
 
-@pytest.mark.parametrize("kind", RATED)
+@pytest.mark.parametrize(("kind", "predicts"), RATED)
 @pytest.mark.parametrize(("alpha_s", "alpha_t"), [(0.3, 0.2), (0.6, 0.05)])
 def test_tau_leaping_step_jumps_where_the_poisson_number_is_one(
-    kind: type[tl.Process], alpha_s: float, alpha_t: float
+    kind: type[tl.Process], predicts: type[Posterior], alpha_s: float, alpha_t: float
 ) -> None:
     rates = reverse_rates(kind, alpha_t)
     mean = (alpha_s - alpha_t) * rates.sum(-1, keepdim=True)
     law = jump_law(kind, alpha_t, mean * torch.exp(-mean), rates)
-    check_step("tau-leaping", oracle(kind), start_of(kind, alpha_t), alpha_s, law)
+    check_step("tau-leaping", oracle(kind, predicts), start_of(kind, alpha_t), alpha_s, law)
 
 
 @pytest.mark.parametrize("sampler", ["euler", "tau-leaping"])
-@pytest.mark.parametrize("kind", RATED)
-def test_last_step_of_rate_samplers_is_the_bridge(sampler: str, kind: type[tl.Process]) -> None:
-    check_step(sampler, oracle(kind), start_of(kind, 0.6), 1.0, product(bridge_law(kind, 1.0, 0.6)))
+@pytest.mark.parametrize(("kind", "predicts"), RATED)
+def test_last_step_of_rate_samplers_is_the_bridge(
+    sampler: str, kind: type[tl.Process], predicts: type[Posterior]
+) -> None:
+    check_step(sampler, oracle(kind, predicts), start_of(kind, 0.6), 1.0, product(bridge_law(kind, 1.0, 0.6)))
 
 
 @pytest.mark.parametrize(

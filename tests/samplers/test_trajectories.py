@@ -84,7 +84,15 @@ def test_chain_ends_in_p_0_for_one_position_whatever_the_steps(kind: type[tl.Pro
         assert_frequencies(torch.bincount(visited[:, -1], minlength=K), P1)
 
 
-@pytest.mark.parametrize(("kind", "sampler"), [(tl.AbsorbingUniform, "ancestral"), (tl.Masked, "mudm")])
+@pytest.mark.parametrize(
+    ("kind", "sampler"),
+    [
+        (tl.AbsorbingUniform, "ancestral"),
+        (tl.Masked, "mudm"),
+        (tl.MaxCoupling, "ancestral"),
+        (tl.Uniform, "psi:kappa=0.3"),
+    ],
+)
 def test_marginals_on_the_way_are_those_of_uniform_diffusion_for_one_position(
     kind: type[tl.Process], sampler: str
 ) -> None:

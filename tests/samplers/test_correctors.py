@@ -1,0 +1,235 @@
+"""What correctors leave invariant, and what they do not, by enumeration and by counting.
+
+The false-alarm rate of a chi-square test is at most 1e-6.
+"""
+
+import itertools
+
+import pytest
+import torch
+from torch import Tensor
+
+import tokenloom as tl
+from tests import brute
+from tests.laws.helpers import EXACT, assert_close
+from tests.samplers.helpers import (
+    MASK_PI,
+    P0,
+    ROWS,
+    SEQUENCES,
+    UNIFORM_PI,
+    K,
+    L,
+    assert_transitions,
+    correct,
+    oracle,
+    product,
+    repeat,
+    states,
+    transitions,
+)
+from tests.samplers.laws import masked_bridge, start_of
+from tests.statistics import assert_frequencies, sequence_counts
+from tokenloom.posteriors import Posterior
+from tokenloom.samplers.correctors.gibbs import DeterministicScan, margins
+from tokenloom.samplers.evaluator import Evaluator
+from tokenloom.samplers.kernel import CORRECTORS, make
+from tokenloom.samplers.selection import gumbel, smallest
+
+ALPHA = 0.6
+P_T = brute.marginal(P0, UNIFORM_PI, ALPHA)
+REPRESENTATIONS: list[type[Posterior]] = [tl.Denoiser, tl.LeaveOneOut, tl.Score]
+
+
+def conditionals() -> Tensor:
+    """p_t(x^l = y | x^{-l}) for every x: [sequences, L, K], from the table of p_t."""
+    table = P_T.view(K, K)
+    first = (table / table.sum(0)).T[SEQUENCES[:, 1]]
+    second = (table / table.sum(1, keepdim=True))[SEQUENCES[:, 0]]
+    return torch.stack([first, second], 1)
+
+
+def redraw(chosen: Tensor) -> Tensor:
+    """The kernel that redraws the flagged positions of every sequence independently: [sequences, sequences]."""
+    stay = torch.nn.functional.one_hot(SEQUENCES, K).double()
+    return product(torch.where(chosen.unsqueeze(-1), conditionals(), stay))
+
+
+def exact_margins() -> Tensor:
+    log = conditionals().log()
+    own = log.gather(-1, SEQUENCES.unsqueeze(-1))
+    rivals = log.scatter(-1, SEQUENCES.unsqueeze(-1), -torch.inf)
+    return own.squeeze(-1) - rivals.amax(-1)
+
+
+FIRST, SECOND = torch.tensor([True, False]), torch.tensor([False, True])
+EVERY = torch.ones(len(SEQUENCES), L, dtype=torch.bool)
+LEAST = torch.nn.functional.one_hot(exact_margins().argmin(1), L).bool()
+GIBBS = {
+    "scan": redraw(EVERY & FIRST),
+    "scan, called again": redraw(EVERY & SECOND),
+    "scan:steps=2": redraw(EVERY & FIRST) @ redraw(EVERY & SECOND),
+    "random-scan": (redraw(EVERY & FIRST) + redraw(EVERY & SECOND)) / 2,
+    "random-scan:parallel=2": redraw(EVERY),
+    "informed": redraw(LEAST),
+    "informed:parallel=2": redraw(EVERY),
+}
+
+
+@pytest.mark.parametrize("kind", [tl.Uniform, tl.MaxCoupling])
+@pytest.mark.parametrize("name", GIBBS)
+def test_gibbs_corrector_redraws_from_the_conditional_at_its_positions(name: str, kind: type[tl.Process]) -> None:
+    start = states(SEQUENCES, ALPHA)
+    call = int(name.endswith("again"))
+    kernel = make(name.split(",")[0], CORRECTORS)
+    corrected = correct(kernel, oracle(kind), repeat(start, ROWS // len(SEQUENCES)), call)
+    assert_transitions(transitions(start, corrected.tokens, K), GIBBS[name])
+
+
+@pytest.mark.parametrize("predicts", REPRESENTATIONS)
+@pytest.mark.parametrize("kind", [tl.Uniform, tl.MaxCoupling])
+@pytest.mark.parametrize("name", ["random-scan:steps=3", "scan:steps=3"])
+def test_one_position_at_a_time_leaves_p_t_invariant(
+    name: str, kind: type[tl.Process], predicts: type[Posterior]
+) -> None:
+    model, generator = oracle(kind, predicts), torch.Generator().manual_seed(3)
+    t = torch.full((ROWS,), 1 - ALPHA, dtype=torch.float64)
+    noisy = model.process.corrupt(model.sample(ROWS, generator), t, generator)
+    corrected = correct(make(name, CORRECTORS), model, noisy)
+    assert_frequencies(sequence_counts(corrected.tokens, K), P_T)
+    assert (corrected.tokens != noisy.tokens).any(1).double().mean() > 0.3
+
+
+def test_scans_of_one_position_are_exact_and_the_others_are_not() -> None:
+    """By enumeration.  The informed corrector chooses by looking at the token it redraws: even one position at a time
+    it does not leave p_t invariant."""
+    for name, kernel in GIBBS.items():
+        change = float((P_T @ kernel - P_T).abs().sum() / 2)
+        if "parallel" in name or name == "informed":
+            assert change > 0.01, name
+        else:
+            assert change < 1e-12, name
+        assert CORRECTORS[name.split(":")[0].split(",")[0]].exact == (not name.startswith("informed"))
+
+
+def test_informed_corrector_with_temperature_draws_its_position() -> None:
+    """l with probability softmax(-margin / temperature)_l."""
+    start = states(SEQUENCES, ALPHA)
+    corrected = correct(
+        make("informed:temperature=1.5", CORRECTORS), oracle(tl.Uniform), repeat(start, ROWS // len(SEQUENCES))
+    )
+    share = torch.softmax(-exact_margins() / 1.5, -1)
+    law = share[:, :1] * redraw(EVERY & FIRST) + share[:, 1:] * redraw(EVERY & SECOND)
+    assert_transitions(transitions(start, corrected.tokens, K), law)
+
+
+@pytest.mark.parametrize("predicts", REPRESENTATIONS)
+def test_margins_are_their_definition(predicts: type[Posterior]) -> None:
+    noisy = states(SEQUENCES, ALPHA)
+    found = margins(Evaluator(oracle(tl.Uniform, predicts), None, len(SEQUENCES))(noisy))
+    torch.testing.assert_close(found, exact_margins(), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["scan", "random-scan", "informed"])
+def test_gibbs_correctors_condition_on_given_positions_and_leave_them(name: str) -> None:
+    """The first token is given, so the second is redrawn from alpha p_0(. | first) + (1 - alpha) / K, always."""
+    tokens = torch.tensor([[1, 0]]).expand(ROWS // 2, 2).contiguous()
+    given = FIRST.expand_as(tokens)
+    noisy = states(tokens, ALPHA)
+    noisy = tl.Noisy(noisy.tokens, noisy.t, noisy.alpha_t, fixed=given)
+    corrected = correct(make(name, CORRECTORS), oracle(tl.Uniform), noisy).tokens
+    assert bool((corrected[:, 0] == 1).all())
+    law = ALPHA * P0[1] / P0[1].sum() + (1 - ALPHA) / K
+    assert_frequencies(torch.bincount(corrected[:, 1], minlength=K), law)
+
+
+def test_scan_goes_on_where_it_ended_in_reading_order_over_free_positions() -> None:
+    tokens = torch.zeros(1, 5, dtype=torch.int64)
+    half = torch.tensor([0.5]).double()
+    noisy = tl.Noisy(tokens, half, half, fixed=torch.tensor([[False, True, False, False, False]]))
+    model = tl.DiffusionModel(lambda x, t: torch.zeros(*x.shape, K), tl.Uniform(K, schedule=EXACT))
+    kernel, prediction = DeterministicScan(parallel=3), Evaluator(model, None, 1)(noisy)
+    unused = torch.zeros_like(tokens).double()
+    visited = [kernel.choose(prediction, unused, index)[0].nonzero().flatten().tolist() for index in range(4)]
+    assert visited == [[0, 2, 3], [0, 2, 4], [0, 3, 4], [2, 3, 4]]
+
+
+# ---------------------------------------------------------------------------------------------- forward-backward
+
+
+def there_and_back(kind: type[tl.Process], amount: float) -> Tensor:
+    """Noise by the amount, then the ancestral step back, drawn position by position."""
+    later = (1 - amount) * ALPHA
+    if kind is tl.Masked:
+        return brute.kernel(1 - amount, MASK_PI) @ product(masked_bridge(ALPHA, later))
+    return brute.kernel(1 - amount, UNIFORM_PI) @ product(brute.reverse_marginals(P0, UNIFORM_PI, ALPHA, later))
+
+
+@pytest.mark.parametrize(
+    ("kind", "predicts"), [(tl.Uniform, tl.LeaveOneOut), (tl.Uniform, tl.Denoiser), (tl.Masked, tl.Denoiser)]
+)
+def test_forward_backward_corrector_is_noising_and_denoising(kind: type[tl.Process], predicts: type[Posterior]) -> None:
+    start = start_of(kind, ALPHA)
+    kernel = make("forward-backward:amount=0.4", CORRECTORS)
+    corrected = correct(kernel, oracle(kind, predicts), repeat(start, ROWS // len(start.tokens)))
+    assert bool((corrected.t == 1 - ALPHA).all())
+    assert_transitions(transitions(start, corrected.tokens, K + (kind is tl.Masked)), there_and_back(kind, 0.4))
+
+
+@pytest.mark.parametrize("kind", [tl.Uniform, tl.Masked])
+def test_forward_backward_leaves_p_t_invariant_for_one_position(kind: type[tl.Process]) -> None:
+    p1 = brute.random_p0(K, 1)
+    model, generator = tl.Oracle(p1, kind(K, schedule=EXACT)), torch.Generator().manual_seed(5)
+    t = torch.full((ROWS,), 1 - ALPHA, dtype=torch.float64)
+    noisy = model.process.corrupt(model.sample(ROWS, generator), t, generator)
+    corrected = correct(make("forward-backward:amount=0.6,steps=2", CORRECTORS), model, noisy)
+    pi = brute.point_pi([K], K + 1) if kind is tl.Masked else brute.uniform_pi(K, 1)
+    assert_frequencies(sequence_counts(corrected.tokens, pi.shape[1]), brute.marginal(p1, pi, ALPHA))
+
+
+@pytest.mark.parametrize("kind", [tl.Uniform, tl.Masked])
+def test_forward_backward_changes_p_t_by_the_square_of_its_amount(kind: type[tl.Process]) -> None:
+    p_t = brute.marginal(P0, MASK_PI if kind is tl.Masked else UNIFORM_PI, ALPHA)
+    half, whole = (float((p_t @ there_and_back(kind, amount) - p_t).abs().sum()) for amount in (0.005, 0.01))
+    assert whole > 0
+    assert whole / half == pytest.approx(4, rel=0.05)
+
+
+def test_forward_backward_reaches_no_further_than_the_end_of_time() -> None:
+    """At t = 0.9 with alpha_1 = 0.5 half the signal cannot be lost: the noising stops at t = 1."""
+    model = tl.Oracle(P0, tl.Uniform(K, schedule=tl.LinearSchedule(eps=0.5)))
+    t = torch.full((4,), 0.9, dtype=torch.float64)
+    noisy = model.process.corrupt(model.sample(4), t)
+    corrected = correct(make("forward-backward:amount=0.9", CORRECTORS), model, noisy)
+    assert_close(corrected.alpha_t, noisy.alpha_t)
+
+
+# ------------------------------------------------------------------------------------------------------ selection
+
+
+def test_selection_picks_the_smallest_scores_and_never_an_infinite_one() -> None:
+    generator = torch.Generator().manual_seed(7)
+    scores = torch.rand(200, 6, generator=generator, dtype=torch.float64)
+    scores[torch.rand(200, 6, generator=generator) < 0.3] = torch.inf
+    counts = torch.randint(0, 8, (200, 1), generator=generator)
+    for row, count, flags in zip(scores.tolist(), counts.flatten().tolist(), smallest(scores, counts), strict=True):
+        finite = [position for position in range(6) if row[position] < torch.inf]
+        expected = sorted(finite, key=lambda position: row[position])[:count]
+        assert flags.nonzero().flatten().tolist() == sorted(expected)
+    assert torch.equal(smallest(scores, 2), smallest(scores, torch.full((200, 1), 2)))
+
+
+def test_selection_gives_a_tie_to_the_earlier_position() -> None:
+    assert smallest(torch.zeros(1, 4).double(), 2).tolist() == [[True, True, False, False]]
+
+
+def test_gumbel_top_k_draws_without_replacement() -> None:
+    """The first two of a race for p: p_i p_j / (1 - p_i) + p_j p_i / (1 - p_j) for the pair {i, j}."""
+    p = torch.tensor([0.5, 0.3, 0.15, 0.05]).double()
+    u = torch.rand(60_000, 4, generator=torch.Generator().manual_seed(11), dtype=torch.float64)
+    flags = smallest(-(p.log() + gumbel(u)), 2)
+    counts, law = [], []
+    for i, j in itertools.combinations(range(4), 2):
+        counts.append(int((flags[:, i] & flags[:, j]).sum()))
+        law.append(float(p[i] * p[j] / (1 - p[i]) + p[j] * p[i] / (1 - p[j])))
+    assert_frequencies(torch.tensor(counts), torch.tensor(law).double())
