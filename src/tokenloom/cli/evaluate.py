@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from tokenloom.cli.evaluate_sudoku import SudokuTask, evaluate_sudoku
 from tokenloom.evaluation.causal_lm import CausalLM, is_causal_lm, load_causal_lm
 from tokenloom.evaluation.held_out import Fingerprint
 from tokenloom.evaluation.records import check_writable, write_json
@@ -29,6 +30,8 @@ def evaluate(
     settings: Annotated[Settings, tyro.conf.arg(name="")] = Settings(),  # noqa: B008
     weights: Literal["ema", "raw", "both"] = "ema",
     out: str | None = None,
+    task: Literal["likelihood", "sudoku"] = "likelihood",
+    sudoku: SudokuTask = SudokuTask(),  # noqa: B008
 ) -> None:
     """Measure the likelihood of held-out data under trained models (a bound; exact for autoregressive ones).
 
@@ -38,7 +41,12 @@ def evaluate(
         settings: How much is measured.
         weights: Averaged weights (ema), raw ones, or both, where a run folder holds them.
         out: Folder for the figures as JSON; by default evaluation/ in each run.
+        task: likelihood, or sudoku: how many puzzles come out solved.
+        sudoku: Which puzzles, and how they are solved.
     """
+    if task == "sudoku":
+        evaluate_sudoku(runs, sudoku, out)
+        return
     progress_console = Console(stderr=True)
     with progress_console.status("loading"):
         subjects = _subjects(runs, weights)
@@ -49,16 +57,16 @@ def evaluate(
     results: Results = {}
     written: list[Path] = []
     with Progress(console=progress_console, transient=True) as progress:
-        task = progress.add_task("evaluating", total=len(subjects) * max(1, len(data)))
+        bar = progress.add_task("evaluating", total=len(subjects) * max(1, len(data)))
         for subject in subjects:
             row = results.setdefault(row_name(subject), {})
             for source in data or (None,):
-                progress.update(task, description=f"{row_name(subject)} on {source or 'its own data'}")
+                progress.update(bar, description=f"{row_name(subject)} on {source or 'its own data'}")
                 cell = _score(subject, source, settings)
                 column = cell.data.name if source is None else column_name(source, data)
                 row[column] = cell
                 written.append(_write(subject, column, cell, settings, out))
-                progress.advance(task)
+                progress.advance(bar)
     console = Console()
     console.print(figures_table(results))
     console.print(data_table(results))
