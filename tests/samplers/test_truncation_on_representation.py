@@ -16,6 +16,7 @@ from tests.samplers.helpers import (
     UNIFORM_PI,
     K,
     assert_transitions,
+    correct,
     oracle,
     product,
     repeat,
@@ -26,7 +27,7 @@ from tests.samplers.helpers import (
 from tokenloom.posteriors import OverTokens, Posterior
 from tokenloom.samplers.correctors.gibbs import margins
 from tokenloom.samplers.evaluator import Evaluator
-from tokenloom.samplers.kernel import PREDICTORS, make
+from tokenloom.samplers.kernel import CORRECTORS, PREDICTORS, make
 
 ALPHA_S, ALPHA_T = 0.7, 0.4
 TRUNCATIONS = [tl.Truncation(top_p=0.7), tl.Truncation(temperature=0.5), tl.Truncation(temperature=2.0, top_p=0.8)]
@@ -109,6 +110,16 @@ def test_step_goes_by_the_bridge_of_the_truncated_posterior(
     start = repeat(NOISY, ROWS // len(SEQUENCES))
     arrived = step(make(sampler, PREDICTORS), oracle(tl.Uniform, predicts), start, ALPHA_S, truncation)
     assert_transitions(transitions(NOISY, arrived.tokens, K), product(bridge_of(nu)))
+
+
+@pytest.mark.parametrize("predicts", [tl.Denoiser, tl.LeaveOneOut])
+def test_corrector_redraws_from_the_truncated_posterior_noised(predicts: type[Posterior]) -> None:
+    nu = truncated(brute.leave_one_out(P0, UNIFORM_PI, ALPHA_T), TRUNCATIONS[0])
+    start = repeat(NOISY, ROWS // len(SEQUENCES))
+    corrected = correct(make("scan", CORRECTORS), oracle(tl.Uniform, predicts), start, truncation=TRUNCATIONS[0])
+    stay = torch.nn.functional.one_hot(SEQUENCES, K).double()
+    each = torch.stack([ALPHA_T * nu[:, 0] + (1 - ALPHA_T) / K, stay[:, 1]], 1)
+    assert_transitions(transitions(NOISY, corrected.tokens, K), product(each))
 
 
 def test_margins_are_of_the_prediction_before_truncation() -> None:
