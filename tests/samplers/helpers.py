@@ -56,9 +56,17 @@ def step(
     return kernel.step(evaluate, noisy, s, torch.Generator().manual_seed(seed))
 
 
-def correct(kernel: Corrector, model: Model, noisy: tl.Noisy, call: int = 0, seed: int = 0) -> tl.Noisy:
+def correct(
+    kernel: Corrector,
+    model: Model,
+    noisy: tl.Noisy,
+    call: int = 0,
+    truncation: tl.Truncation | None = None,
+    seed: int = 0,
+) -> tl.Noisy:
     kernel.check(model)
-    return kernel.correct(Evaluator(model, None, len(noisy.tokens)), noisy, torch.Generator().manual_seed(seed), call)
+    evaluate = Evaluator(model, truncation, len(noisy.tokens))
+    return kernel.correct(evaluate, noisy, torch.Generator().manual_seed(seed), call)
 
 
 def transitions(start: tl.Noisy, arrived: Tensor, number: int) -> Tensor:

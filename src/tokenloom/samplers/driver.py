@@ -88,7 +88,7 @@ def run_sampler(
     given: Given = "auto",
     progress: bool = False,
 ) -> Samples:
-    """Draw sequences with a budget of `steps` evaluations each.
+    """Draw sequences with a budget of `steps` evaluations each; a tensor of times as `grid` takes the place of `steps`.
 
     `fixed` are given tokens and the flags of their positions.  They are shown `clean` to models that know given
     positions and under processes whose clean tokens show, else `noised` to the current level at every step.

@@ -30,6 +30,7 @@ class GreedyTail(Predictor):
     exact = False
 
     def prepare(self, model: Model) -> Model:
+        self.check(model)
         return self.inner.prepare(model)
 
     def initial(

@@ -1,0 +1,70 @@
+"""Every wrong input of a sampler gets a sentence with the value, the limit and the way out."""
+# ruff: noqa: E501
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+import tokenloom as tl
+from tests.samplers.helpers import K, oracle
+
+UNIFORM, MASKED = oracle(tl.Uniform), oracle(tl.Masked)
+ONES = torch.ones(2, dtype=torch.bool)
+
+
+def given(*tokens: int) -> tuple[Tensor, Tensor]:
+    return torch.tensor(tokens), torch.ones(len(tokens), dtype=torch.bool)
+
+
+CASES: list[tuple[str, Callable[[], object], str]] = [
+    ("no steps", lambda: tl.sample(UNIFORM, 1, steps=0), "steps must be at least 1, got 0"),
+    ("fewer than no rows", lambda: tl.sample(UNIFORM, -1), "batch must not be negative, got -1"),
+    ("no length", lambda: tl.sample(UNIFORM, 1, 0), "length must be at least 1, got 0"),
+    ("another length", lambda: tl.sample(UNIFORM, 1, 3), "knows sequences of length 2, got 3"),
+    ("unknown length", lambda: tl.sample(tl.DiffusionModel(torch.sin, tl.Uniform(K)), 1), "does not say how long its sequences are; pass length"),
+    ("top-p of 0", lambda: tl.sample(UNIFORM, 1, truncation=tl.Truncation(top_p=0)), r"top_p must be in \(0, 1\], got 0"),
+    ("top-p above 1", lambda: tl.sample(UNIFORM, 1, truncation=tl.Truncation(top_p=1.5)), r"top_p must be in \(0, 1\], got 1.5"),
+    ("cold", lambda: tl.sample(UNIFORM, 1, truncation=tl.Truncation(temperature=0)), "temperature must be positive and finite, got 0"),
+    ("unknown predictor", lambda: tl.sample(UNIFORM, 1, predictor="ancestrel"), "there is no sampler 'ancestrel'; did you mean ancestral?"),
+    ("unknown corrector", lambda: tl.sample(UNIFORM, 1, corrector="informd"), "there is no sampler 'informd'; did you mean informed?"),
+    ("unknown option", lambda: tl.sample(UNIFORM, 1, predictor="psi:kapa=0.9"), "psi has no option 'kapa'; did you mean kappa?"),
+    ("option without an option", lambda: tl.sample(UNIFORM, 1, predictor="euler:order=2"), "euler has no option 'order'; it has none"),
+    ("no number", lambda: tl.sample(UNIFORM, 1, predictor="psi:kappa=half"), "psi:kappa must be a number, got 'half'"),
+    ("no whole number", lambda: tl.sample(UNIFORM, 1, corrector="scan:steps=1.5"), "scan:steps must be a whole number, got '1.5'"),
+    ("no truth", lambda: tl.sample(MASKED, 1, predictor="mudm:resample=yes"), "mudm:resample must be true or false, got 'yes'"),
+    ("no such choice", lambda: tl.sample(MASKED, 1, predictor="remasking:schedule=up"), "remasking:schedule must be one of cap, rescale, switch, loop, got 'up'"),
+    ("not as text", lambda: tl.sample(UNIFORM, 1, predictor="greedy-tail:inner=psi"), "greedy-tail:inner cannot be given as text"),
+    ("kappa above 1", lambda: tl.sample(UNIFORM, 1, predictor="psi:kappa=2"), r"kappa must be in \[0, 1\], got 2"),
+    ("eta above 1", lambda: tl.sample(MASKED, 1, predictor="remasking:eta=2"), r"eta must be in \[0, 1\], got 2"),
+    ("a loop upside down", lambda: tl.sample(MASKED, 1, predictor="remasking:loop_start=0.1,loop_end=0.2"), "a loop needs 0 < loop_end < loop_start < 1"),
+    ("a floor of 0", lambda: tl.sample(UNIFORM, 1, predictor="gillespie:floor=0"), r"floor must be in \(0, 1\), got 0"),
+    ("an amount of 1", lambda: tl.sample(UNIFORM, 1, corrector="forward-backward:amount=1"), r"amount must be in \(0, 1\), got 1"),
+    ("no corrector steps", lambda: tl.sample(UNIFORM, 1, corrector="scan:steps=0"), "steps must be at least 1, got 0"),
+    ("no positions", lambda: tl.sample(UNIFORM, 1, corrector="informed:parallel=0"), "parallel must be at least 1, got 0"),
+    ("endless heat", lambda: tl.sample(MASKED, 1, predictor="confidence:temperature=inf"), r"temperature must be in \[0, inf\), got inf"),
+    ("no heat at all", lambda: tl.sample(UNIFORM, 1, corrector="informed:temperature=nan"), r"temperature must be in \[0, inf\), got nan"),
+    ("plug-in under masks", lambda: tl.sample(MASKED, 1, predictor="ancestral:through=plug-in"), "plug-in bridge of the leave-one-out posterior is for Uniform, got Masked"),
+    ("a Gibbs corrector under masks", lambda: tl.sample(MASKED, 1, corrector="informed"), "informed serves Uniform, MaxCoupling, but the model's process is Masked; use forward-backward"),
+    ("a corrector of transition times", lambda: tl.sample(MASKED, 1, predictor="mudm", corrector="forward-backward"), "the model's process is MaskedUniform; nothing of its kind does"),
+    ("an unknown grid", lambda: tl.run_sampler(UNIFORM, 1, grid="sine"), "grid must be uniform, cosine or a tensor of times, got 'sine'"),  # type: ignore[arg-type]
+    ("a grid that rises", lambda: tl.run_sampler(UNIFORM, 1, grid=torch.tensor([1.0, 0.2, 0.5, 0.0])), "a grid is a vector of times that falls from 1 to 0, got"),
+    ("a grid from the middle", lambda: tl.run_sampler(UNIFORM, 1, grid=torch.tensor([0.5, 0.0])), "a grid is a vector of times that falls from 1 to 0, got"),
+    ("an unknown way to give", lambda: tl.run_sampler(UNIFORM, 1, fixed=given(0, 1), given="nosied"), "given must be one of auto, clean, noised, got 'nosied'"),  # type: ignore[arg-type]
+    ("given tokens of another length", lambda: tl.sample(UNIFORM, 2, fixed=given(0, 1, 2)), r"fixed tokens have shape \[2, 3\], but \[2, 2\] are to be sampled"),
+    ("given tokens of another batch", lambda: tl.sample(UNIFORM, 2, fixed=(torch.zeros(3, 2).long(), ONES)), r"fixed tokens have shape \[3, 2\], but \[2, 2\]"),
+    ("flags of another length", lambda: tl.sample(UNIFORM, 2, fixed=(torch.zeros(2).long(), torch.ones(3).bool())), r"flags of fixed must have the tokens' shape \[2, 2\], got \[2, 3\]"),
+    ("flags that are numbers", lambda: tl.sample(UNIFORM, 2, fixed=(torch.zeros(2).long(), torch.ones(2))), "flags of fixed must be a bool mask, got torch.float32"),
+    ("a given token that does not exist", lambda: tl.sample(UNIFORM, 1, fixed=given(0, 3)), r"token ids in 0..2, got 3"),
+    ("a given mask", lambda: tl.sample(MASKED, 1, fixed=given(0, 3)), r"token ids in 0..2, got 3"),
+    ("a generator elsewhere", lambda: tl.sample(UNIFORM, 1, generator=tl.RowGenerators([], "meta")), "the generator is on meta but the model is on cpu; make one there"),
+    ("generators for other rows", lambda: tl.sample(UNIFORM, 3, generator=tl.RowGenerators([0, 1])), "there are generators for 2 rows, but the batch has 3"),
+]  # fmt: skip
+
+
+@pytest.mark.usefixtures("as_a_user")
+@pytest.mark.parametrize(("make_it", "sentence"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
+def test_wrong_input_gets_a_sentence(make_it: Callable[[], object], sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        make_it()

@@ -1,0 +1,216 @@
+"""What the driver owns: the budget, the grid, given positions, callbacks, the mode of the model."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+import pytest
+import torch
+from torch import Tensor
+
+import tokenloom as tl
+from tests.samplers.helpers import K, oracle
+from tokenloom.nn import DiT, TransformerConfig
+from tokenloom.randomness import Randomness
+from tokenloom.samplers.evaluator import Evaluator
+from tokenloom.samplers.grids import time_grid
+from tokenloom.samplers.kernel import Corrector
+
+UNIFORM, MASKED = oracle(tl.Uniform), oracle(tl.Masked)
+ONES = torch.ones(2, dtype=torch.bool)
+
+
+def network(states: int, dropout: float = 0.1, time: bool = True, absorbing: bool = False) -> DiT:
+    torch.manual_seed(0)
+    config = TransformerConfig(K, states, 4, 16, 1, 2, 8, dropout=dropout, time=time, absorbing=absorbing)
+    made = DiT(config)
+    torch.nn.init.normal_(made.head.weight)
+    return made
+
+
+# ------------------------------------------------------------------------------------------------ budget and grid
+
+
+@pytest.mark.parametrize("steps", [1, 2, 7, 10, 33])
+@pytest.mark.parametrize("m", [1, 2, 5])
+def test_predictor_and_corrector_steps_fit_the_budget_and_fill_it(steps: int, m: int) -> None:
+    """n + (n - 1) m <= steps < (n + 1) + n m."""
+    seen: list[int] = []
+    tl.sample(UNIFORM, 1, steps=steps, corrector=f"random-scan:steps={m}", on_step=lambda step: seen.append(step.count))
+    n = seen[0]
+    assert seen == [n] * n
+    assert n + (n - 1) * m <= steps < n + 1 + n * m
+
+
+def test_grids_fall_from_one_to_zero() -> None:
+    assert torch.equal(time_grid("uniform", 4), torch.tensor([1.0, 0.75, 0.5, 0.25, 0.0]).double())
+    cosine = time_grid("cosine", 4)
+    assert float(cosine[0]) == 1
+    assert float(cosine[-1]) == 0
+    expected = [1 - torch.cos(torch.tensor(torch.pi * u / 2)).item() for u in (0.75, 0.5, 0.25)]
+    assert cosine[1:-1].tolist() == pytest.approx(expected)
+    assert bool((cosine.diff().diff() > 0).all()), "slower near 0"
+
+
+def test_given_times_are_visited_and_take_the_place_of_steps() -> None:
+    visited: list[tuple[float, float]] = []
+    tl.run_sampler(
+        UNIFORM,
+        3,
+        steps=100,
+        grid=torch.tensor([1.0, 0.3, 0.1, 0.0]),
+        on_step=lambda step: visited.append((float(step.before.t[0]), float(step.after.t[0]))),
+    )
+    assert visited == [pytest.approx(pair) for pair in [(1.0, 0.3), (0.3, 0.1), (0.1, 0.0)]]
+
+
+@dataclass(frozen=True)
+class Recording(Corrector):
+    """A corrector that only remembers when it was called."""
+
+    calls: tuple[list[float], list[int]]
+    name = "recording"
+    serves = (tl.Uniform,)
+
+    @property
+    def evaluations(self) -> int:
+        return 1
+
+    def correct(self, evaluate: Evaluator, noisy: tl.Noisy, generator: Randomness | None, call: int) -> tl.Noisy:
+        self.calls[0].append(float(noisy.t[0]))
+        self.calls[1].append(call)
+        return noisy
+
+
+def test_corrector_is_called_at_every_level_but_the_last_and_counts_its_calls() -> None:
+    corrector = Recording(([], []))
+    tl.sample(UNIFORM, 2, steps=7, corrector=corrector)
+    assert corrector.calls == ([0.75, 0.5, 0.25], [0, 1, 2])
+
+
+# --------------------------------------------------------------------------------------------- the model's own mode
+
+
+def test_dropout_is_off_while_sampling_and_every_mode_is_restored() -> None:
+    model = tl.DiffusionModel(network(K, dropout=0.9), tl.Uniform(K))
+    model.network.blocks[0].eval()  # type: ignore[attr-defined]
+    modes = [module.training for module in model.modules()]
+    seen: list[bool] = []
+
+    def look(step: tl.Step) -> None:
+        seen.append(any(module.training for module in model.modules()))
+
+    first, second = (
+        tl.sample(model, 8, steps=4, generator=torch.Generator().manual_seed(0), on_step=look) for _ in range(2)
+    )
+    assert torch.equal(first, second)
+    assert not any(seen)
+    assert [module.training for module in model.modules()] == modes
+
+
+def test_a_masked_network_is_left_in_its_mode_by_the_process_that_borrows_it() -> None:
+    model = tl.DiffusionModel(network(K + 1), tl.Masked(K), predicts=tl.Denoiser).eval()
+    tl.sample(model, 2, steps=2, predictor="mudm")
+    assert not any(module.training for module in model.modules())
+
+
+def test_the_mode_is_restored_when_sampling_fails() -> None:
+    model = tl.DiffusionModel(network(K), tl.Uniform(K))
+
+    def stop(step: tl.Step) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        tl.sample(model, 2, steps=2, on_step=stop)
+    assert model.training
+
+
+@pytest.mark.parametrize("context", [torch.inference_mode, torch.no_grad, torch.enable_grad])
+def test_sampling_is_the_same_in_every_gradient_mode(context: Callable[[], AbstractContextManager[None]]) -> None:
+    model = tl.DiffusionModel(network(K), tl.Uniform(K))
+    expected = tl.sample(model, 8, steps=4, generator=torch.Generator().manual_seed(0))
+    with context():
+        assert torch.equal(tl.sample(model, 8, steps=4, generator=torch.Generator().manual_seed(0)), expected)
+
+
+def test_samples_can_be_trained_on() -> None:
+    model = tl.DiffusionModel(network(K), tl.Uniform(K))
+    tokens = tl.sample(model, 8, steps=4)
+    loss = model.network(tokens, torch.ones(8)).logsumexp(-1).sum()
+    (gradient,) = torch.autograd.grad(loss, model.network.embedding.table.weight)  # type: ignore[attr-defined]
+    assert bool(gradient.isfinite().all())
+
+
+# ------------------------------------------------------------------------------------------- what is not evaluated
+
+
+def test_timeless_masked_network_is_not_asked_again_where_nothing_changed() -> None:
+    """64 steps over 4 positions: a row is evaluated afresh only after it changed, and tokens are as with asking."""
+    model = tl.DiffusionModel(network(K + 1, time=False), tl.Masked(K), predicts=tl.Denoiser)
+    changes = torch.zeros(16, dtype=torch.int64)
+
+    def count(step: tl.Step) -> None:
+        changes.add_(step.changed.any(1))
+
+    samples = tl.run_sampler(model, 16, steps=64, generator=torch.Generator().manual_seed(0), on_step=count)
+    assert torch.equal(samples.evaluations, changes)
+    assert int(samples.evaluations.max()) <= 4
+    fresh = tl.DiffusionModel(lambda tokens, time: model.network(tokens, time), tl.Masked(K), predicts=tl.Denoiser)
+    fresh.eval()
+    model.eval()
+    again = tl.run_sampler(fresh, 16, 4, steps=64, generator=torch.Generator().manual_seed(0))
+    assert torch.equal(samples.tokens, again.tokens)
+
+
+@pytest.mark.parametrize("sampler", ["reaudm", "ancestral"])
+def test_timeless_network_is_asked_again_where_only_the_absorbing_sequence_changed(sampler: str) -> None:
+    """The prediction of every step is that of a network asked afresh."""
+    inner = network(K, time=False, absorbing=True).eval()
+    model = tl.DiffusionModel(inner, tl.AbsorbingUniform(K), predicts=tl.Denoiser)
+
+    def compare(step: tl.Step) -> None:
+        fresh = Evaluator(model, None, 20)(step.before).everywhere(tl.Denoiser)
+        torch.testing.assert_close(step.prediction.everywhere(tl.Denoiser).logits, fresh.logits)
+
+    tl.sample(model, 20, steps=6, predictor=sampler, generator=torch.Generator().manual_seed(0), on_step=compare)
+
+
+@pytest.mark.parametrize("kind", [tl.Uniform, tl.Masked])
+def test_rows_without_movers_are_not_evaluated(kind: type[tl.Process]) -> None:
+    """With 200 steps most rows rest in most of them; what the network is shown is what is counted."""
+    shown: list[int] = []
+
+    def flat(tokens: Tensor, time: Tensor) -> Tensor:
+        shown.append(len(tokens))
+        return torch.zeros(*tokens.shape, K)
+
+    model = tl.DiffusionModel(flat, kind(K), predicts=tl.Denoiser)
+    samples = tl.run_sampler(model, 8, 2, steps=200, generator=torch.Generator().manual_seed(0))
+    assert sum(shown) == int(samples.evaluations.sum())
+    assert 0 not in shown
+    assert sum(shown) < 8 * 40
+
+
+def test_rows_that_are_all_given_cost_nothing() -> None:
+    tokens, flags = torch.tensor([[0, 1], [2, 2]]), torch.tensor([[True, True], [False, True]])
+    samples = tl.run_sampler(UNIFORM, 2, steps=5, fixed=(tokens, flags), corrector="informed:steps=1")
+    assert samples.tokens[0].tolist() == [0, 1]
+    assert int(samples.evaluations[0]) == 0
+    assert int(samples.evaluations[1]) > 0
+
+
+def test_asking_in_a_callback_for_what_the_step_computed_costs_nothing() -> None:
+    for sampler in ("ancestral", "remasking", "confidence"):
+        plain, asked = (
+            tl.run_sampler(
+                MASKED, 50, steps=4, predictor=sampler, generator=torch.Generator().manual_seed(0), on_step=on
+            )
+            for on in (None, lambda step: step.prediction.at(step.changed & ~step.before.tokens.ne(K), tl.Denoiser))
+        )
+        assert torch.equal(plain.evaluations, asked.evaluations)
+
+
+def test_truncation_reaches_the_steps() -> None:
+    """With top-k of 1 a single step is the mode: all rows agree."""
+    drawn = tl.sample(oracle(tl.Masked), 200, steps=1, truncation=tl.Truncation(top_k=1))
+    assert bool((drawn == drawn[0]).all())

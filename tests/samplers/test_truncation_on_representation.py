@@ -1,0 +1,144 @@
+"""Truncation acts on the posterior it names, whatever the model predicts, and the step takes what is left of it.
+
+The false-alarm rate of a chi-square test is at most 1e-6.
+"""
+
+import pytest
+import torch
+from torch import Tensor
+
+import tokenloom as tl
+from tests import brute
+from tests.laws.helpers import assert_close, probabilities
+from tests.samplers.helpers import (
+    P0,
+    SEQUENCES,
+    UNIFORM_PI,
+    K,
+    assert_transitions,
+    correct,
+    oracle,
+    product,
+    repeat,
+    states,
+    step,
+    transitions,
+)
+from tokenloom.posteriors import OverTokens, Posterior
+from tokenloom.samplers.correctors.gibbs import margins
+from tokenloom.samplers.evaluator import Evaluator
+from tokenloom.samplers.kernel import CORRECTORS, PREDICTORS, make
+
+ALPHA_S, ALPHA_T = 0.7, 0.4
+TRUNCATIONS = [tl.Truncation(top_p=0.7), tl.Truncation(temperature=0.5), tl.Truncation(temperature=2.0, top_p=0.8)]
+ROWS = 5_400
+NOISY = states(SEQUENCES, ALPHA_T)
+
+
+def truncated(law: Tensor, truncation: tl.Truncation) -> Tensor:
+    """By the definition: raise to 1/T, then keep the fewest most probable tokens with at least the mass p."""
+    law = law ** (1 / truncation.temperature)
+    law = law / law.sum(-1, keepdim=True)
+    ordered, index = law.sort(-1, descending=True)
+    before = ordered.cumsum(-1) - ordered
+    kept = torch.where(before < truncation.top_p, ordered, 0)
+    law = torch.zeros_like(law).scatter(-1, index, kept)
+    return law / law.sum(-1, keepdim=True)
+
+
+def predicted(predicts: type[Posterior], truncation: tl.Truncation, kind: type[OverTokens]) -> Tensor:
+    evaluate = Evaluator(oracle(tl.Uniform, predicts), truncation, len(SEQUENCES))
+    return probabilities(evaluate(NOISY).everywhere(kind))
+
+
+@pytest.mark.parametrize("truncation", TRUNCATIONS, ids=["top-p", "temperature", "both"])
+@pytest.mark.parametrize("predicts", [tl.Denoiser, tl.LeaveOneOut, tl.Score])
+def test_leave_one_out_posterior_is_truncated_whatever_the_model_predicts(
+    truncation: tl.Truncation, predicts: type[Posterior]
+) -> None:
+    expected = truncated(brute.leave_one_out(P0, UNIFORM_PI, ALPHA_T), truncation)
+    torch.testing.assert_close(predicted(predicts, truncation, tl.LeaveOneOut), expected, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("truncation", TRUNCATIONS, ids=["top-p", "temperature", "both"])
+@pytest.mark.parametrize("predicts", [tl.Denoiser, tl.LeaveOneOut])
+def test_denoiser_of_a_truncated_leave_one_out_posterior_follows_from_bayes_rule(
+    truncation: tl.Truncation, predicts: type[Posterior]
+) -> None:
+    """mu(k) ~ nu(k) q(x_t | k), and not the truncated denoiser."""
+    nu = truncated(brute.leave_one_out(P0, UNIFORM_PI, ALPHA_T), truncation)
+    seen = torch.full((len(SEQUENCES), 2, K), (1 - ALPHA_T) / K).double()
+    mu = nu * seen.scatter_add(-1, SEQUENCES.unsqueeze(-1), torch.full_like(seen[..., :1], ALPHA_T))
+    mu = mu / mu.sum(-1, keepdim=True)
+    found = predicted(predicts, truncation, tl.Denoiser)
+    torch.testing.assert_close(found, mu, rtol=1e-6, atol=1e-8)
+    denoiser = truncated(brute.denoiser(P0, UNIFORM_PI, ALPHA_T), truncation)
+    assert (found - denoiser).abs().max() > 0.05
+    on_denoiser = tl.Truncation(truncation.temperature, truncation.top_p, on=tl.Denoiser)
+    assert_close(predicted(predicts, on_denoiser, tl.Denoiser).float(), denoiser.float())
+
+
+def test_no_truncation_leaves_the_prediction_as_it_is() -> None:
+    for predicts in (tl.Denoiser, tl.LeaveOneOut):
+        nu = brute.leave_one_out(P0, UNIFORM_PI, ALPHA_T)
+        assert_close(predicted(predicts, tl.Truncation(), tl.LeaveOneOut), nu)
+
+
+def bridge_of(nu: Tensor) -> Tensor:
+    """Bayes' rule with nu in the place of p(x_0 | the other positions): x_s ~ nu noised, x_t ~ x_s noised."""
+    eye, kept = torch.eye(K, dtype=torch.float64), ALPHA_T / ALPHA_S
+    to_s = ALPHA_S * nu + (1 - ALPHA_S) / K
+    to_t = (kept * eye + (1 - kept) / K)[:, SEQUENCES].movedim(0, -1)
+    return to_s * to_t / (to_s * to_t).sum(-1, keepdim=True)
+
+
+@pytest.mark.parametrize("truncation", TRUNCATIONS, ids=["top-p", "temperature", "both"])
+@pytest.mark.parametrize(
+    ("sampler", "predicts"),
+    [
+        ("ancestral", tl.LeaveOneOut),
+        ("ancestral", tl.Denoiser),
+        ("ancestral:through=plug-in", tl.Denoiser),
+        ("ancestral:through=marginalised", tl.Score),
+        ("psi:kappa=1", tl.LeaveOneOut),
+    ],
+)
+def test_step_goes_by_the_bridge_of_the_truncated_posterior(
+    sampler: str, predicts: type[Posterior], truncation: tl.Truncation
+) -> None:
+    nu = truncated(brute.leave_one_out(P0, UNIFORM_PI, ALPHA_T), truncation)
+    start = repeat(NOISY, ROWS // len(SEQUENCES))
+    arrived = step(make(sampler, PREDICTORS), oracle(tl.Uniform, predicts), start, ALPHA_S, truncation)
+    assert_transitions(transitions(NOISY, arrived.tokens, K), product(bridge_of(nu)))
+
+
+@pytest.mark.parametrize("predicts", [tl.Denoiser, tl.LeaveOneOut])
+def test_corrector_redraws_from_the_truncated_posterior_noised(predicts: type[Posterior]) -> None:
+    nu = truncated(brute.leave_one_out(P0, UNIFORM_PI, ALPHA_T), TRUNCATIONS[0])
+    start = repeat(NOISY, ROWS // len(SEQUENCES))
+    corrected = correct(make("scan", CORRECTORS), oracle(tl.Uniform, predicts), start, truncation=TRUNCATIONS[0])
+    stay = torch.nn.functional.one_hot(SEQUENCES, K).double()
+    each = torch.stack([ALPHA_T * nu[:, 0] + (1 - ALPHA_T) / K, stay[:, 1]], 1)
+    assert_transitions(transitions(NOISY, corrected.tokens, K), product(each))
+
+
+def test_margins_are_of_the_prediction_before_truncation() -> None:
+    model = oracle(tl.Uniform)
+    plain, cut = (margins(Evaluator(model, chosen, len(SEQUENCES))(NOISY)) for chosen in (None, TRUNCATIONS[0]))
+    assert torch.equal(plain, cut)
+
+
+def test_truncation_on_a_masked_model_is_on_its_denoiser_either_way() -> None:
+    """A mask says nothing of its own token, so both posteriors are one: the same tokens come out."""
+    drawn = [
+        tl.sample(
+            oracle(tl.Masked, predicts),
+            500,
+            steps=4,
+            truncation=tl.Truncation(top_p=0.8, on=on),
+            generator=torch.Generator().manual_seed(2),
+        )
+        for predicts in (tl.Denoiser, tl.LeaveOneOut)
+        for on in (tl.Denoiser, tl.LeaveOneOut)
+    ]
+    assert all(torch.equal(tokens, drawn[0]) for tokens in drawn)
