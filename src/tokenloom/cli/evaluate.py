@@ -39,16 +39,16 @@ def evaluate(
         weights: Averaged weights (ema), raw ones, or both, where a run folder holds them.
         out: Folder for the figures as JSON; by default evaluation/ in each run.
     """
-    progress_console = Console(stderr=True)
-    with progress_console.status("loading"):
+    live = Console(stderr=True)
+    with live.status("loading"):
         subjects = _subjects(runs, weights)
     for folder in {_folder(subject, out) for subject in subjects}:
         check_writable(folder)
     if settings.length is None:
         settings = replace(settings, length=next((it.length for it in subjects if isinstance(it, Run)), None))
     results: Results = {}
-    written: list[Path] = []
-    with Progress(console=progress_console, transient=True) as progress:
+    written = []
+    with Progress(console=live, transient=True) as progress:
         task = progress.add_task("evaluating", total=len(subjects) * max(1, len(data)))
         for subject in subjects:
             row = results.setdefault(row_name(subject), {})
@@ -59,6 +59,10 @@ def evaluate(
                 row[column] = cell
                 written.append(_write(subject, column, cell, settings, out))
                 progress.advance(task)
+    _show(results, written)
+
+
+def _show(results: Results, written: list[Path]) -> None:
     console = Console()
     console.print(figures_table(results))
     console.print(data_table(results))
