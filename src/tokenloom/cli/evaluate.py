@@ -47,8 +47,8 @@ def evaluate(
     if task == "sudoku":
         evaluate_sudoku(runs, sudoku, out)
         return
-    progress_console = Console(stderr=True)
-    with progress_console.status("loading"):
+    live = Console(stderr=True)
+    with live.status("loading"):
         subjects = _subjects(runs, weights)
     for folder in {_folder(subject, out) for subject in subjects}:
         check_writable(folder)
@@ -56,7 +56,7 @@ def evaluate(
         settings = replace(settings, length=next((it.length for it in subjects if isinstance(it, Run)), None))
     results: Results = {}
     written: list[Path] = []
-    with Progress(console=progress_console, transient=True) as progress:
+    with Progress(console=live, transient=True) as progress:
         bar = progress.add_task("evaluating", total=len(subjects) * max(1, len(data)))
         for subject in subjects:
             row = results.setdefault(row_name(subject), {})
@@ -67,6 +67,10 @@ def evaluate(
                 row[column] = cell
                 written.append(_write(subject, column, cell, settings, out))
                 progress.advance(bar)
+    _show(results, written)
+
+
+def _show(results: Results, written: list[Path]) -> None:
     console = Console()
     console.print(figures_table(results))
     console.print(data_table(results))

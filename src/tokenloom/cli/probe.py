@@ -1,7 +1,8 @@
 """`tokenloom probe`: how much a prediction still depends on the token it should not see."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -54,12 +55,7 @@ def probe_command(
     folder = opened[0].results if out is None else Path(out)
     check_writable(folder)
     sources = [held_out(run, data) for run in opened]
-    found: dict[str, tuple[Sensitivity, ...]] = {}
-    with Progress(console=Console(stderr=True), transient=True) as progress:
-        for run, source in zip(opened, sources, strict=True):
-            task = progress.add_task(run.name, total=len(times))
-            advance = progress.advance
-            found[run.name] = _measure(run, source, sequences, times, effort, seed, lambda: advance(task))  # noqa: B023
+    found = _measure_all(opened, sources, sequences, times, effort, seed)
     settings = {"times": times, "sequences": sequences, "weights": weights, "seed": seed} | asdict(effort)
     rows = {name: [asdict(item) for item in results] for name, results in found.items()}
     record = {"settings": settings, "compared_with": "the mean over substitutes", "runs": rows}
@@ -72,19 +68,18 @@ def probe_command(
         console.print(f"[dim]{path}[/]", highlight=False, soft_wrap=True)
 
 
-def _measure(
-    run: Run,
-    source: HeldOut,
-    sequences: int,
-    times: tuple[float, ...],
-    effort: Effort,
-    seed: int,
-    on_time: Callable[[], object],
-) -> tuple[Sensitivity, ...]:
+def _measure_all(
+    runs: list[Run], sources: list[HeldOut], sequences: int, times: tuple[float, ...], effort: Effort, seed: int
+) -> Results:
     """One seed for every run, so that equal processes are shown equal states."""
-    generator = torch.Generator().manual_seed(seed)
-    x_0, fixed = source.draw(sequences, generator)
-    return probe(run.model, x_0, times, effort, generator, fixed, on_time)
+    found = {}
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        for run, source in zip(runs, sources, strict=True):
+            advance = partial(progress.advance, progress.add_task(run.name, total=len(times)))
+            generator = torch.Generator().manual_seed(seed)
+            x_0, fixed = source.draw(sequences, generator)
+            found[run.name] = probe(run.model, x_0, times, effort, generator, fixed, advance)
+    return found
 
 
 def _heat_maps(run: Run, source: HeldOut, folder: Path, seed: int) -> list[Path]:

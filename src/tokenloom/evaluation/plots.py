@@ -62,7 +62,7 @@ def band(axes: Any, x: Sequence[float], y: Sequence[float], error: Sequence[floa
     colour, dash = COLOURS[number % len(COLOURS)], DASHES[number // len(COLOURS) % len(DASHES)]
     middle, half = np.asarray(y, dtype=float), 2 * np.nan_to_num(np.asarray(error, dtype=float))
     axes.fill_between(x, middle - half, middle + half, color=colour, alpha=0.18, linewidth=0)
-    axes.plot(x, middle, dash, color=colour, marker="o", markersize=3.2, label=label)
+    axes.plot(x, middle, dash, color=colour, marker="o", markersize=3.2, label=label, clip_on=False)
 
 
 def picture(axes: Any, values: FloatArray, colours: str, low: float, high: float) -> Any:
