@@ -54,8 +54,15 @@ def evaluate(
         check_writable(folder)
     if settings.length is None:
         settings = replace(settings, length=next((it.length for it in subjects if isinstance(it, Run)), None))
+    _score_all(subjects, data, settings, out, live)
+
+
+def _score_all(
+    subjects: list[Subject], data: tuple[str, ...], settings: Settings, out: str | None, live: Console
+) -> None:
+    """Every figure is written as soon as it is known; the tables come at the end."""
     results: Results = {}
-    written: list[Path] = []
+    written = []
     with Progress(console=live, transient=True) as progress:
         bar = progress.add_task("evaluating", total=len(subjects) * max(1, len(data)))
         for subject in subjects:
@@ -67,10 +74,6 @@ def evaluate(
                 row[column] = cell
                 written.append(_write(subject, column, cell, settings, out))
                 progress.advance(bar)
-    _show(results, written)
-
-
-def _show(results: Results, written: list[Path]) -> None:
     console = Console()
     console.print(figures_table(results))
     console.print(data_table(results))
