@@ -111,7 +111,7 @@ def run_sampler(
         pin = Pin.make(model, fixed, noisy, given)
         noisy = pin(noisy, generator)
         for index in _counted(len(times) - 1, progress):
-            before, s = noisy, times[index + 1].expand(batch)
+            before, s = noisy, times[index + 1].repeat(batch)
             noisy = pin(predictor.step(evaluate, noisy, s, generator), generator)
             prediction = evaluate.last_at(before)
             if corrector is not None and times[index + 1] > 0:
