@@ -16,7 +16,7 @@ from tokenloom.samplers.evaluator import Evaluator, Model
 from tokenloom.samplers.kernel import PREDICTORS, Corrector, Predictor, make
 
 K, L = 3, 2
-ROWS = 60_000
+ROWS = 40_000
 MASK = K
 P0 = brute.random_p0(K, L)
 UNIFORM_PI = brute.uniform_pi(K, L)

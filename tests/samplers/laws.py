@@ -1,6 +1,7 @@
 """One-step laws of the processes at every start, by enumeration: no formula of the package is used."""
 
 import itertools
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -22,6 +23,7 @@ def start_of(kind: type[tl.Process], alpha: float) -> tl.Noisy:
     return states(SEQUENCES, alpha)
 
 
+@cache
 def denoiser(kind: type[tl.Process], alpha: float) -> Tensor:
     """p(x_0^l | x_t), over the states of a position, for every start."""
     if kind is tl.Masked:
@@ -50,6 +52,7 @@ def max_coupling_bridge(x_0: int, x_t: int, alpha_s: float, alpha_t: float) -> T
     return pair / pair.sum()
 
 
+@cache
 def bridge_law(kind: type[tl.Process], alpha_s: float, alpha_t: float) -> Tensor:
     """p(x_s^l | x_t) for every start: [starts, L, states]."""
     if kind is tl.Masked:
@@ -65,6 +68,7 @@ def bridge_law(kind: type[tl.Process], alpha_s: float, alpha_t: float) -> Tensor
     return torch.einsum("nlo,nlos->nls", mu, bridges[SEQUENCES])
 
 
+@cache
 def masked_bridge(alpha_s: float, alpha_t: float) -> Tensor:
     """Bayes' rule where x_t is possible; a visible token that is not stays (`eq:mdm-bridge`)."""
     exact = brute.reverse_marginals(P0, MASK_PI, alpha_s, alpha_t)
@@ -79,6 +83,7 @@ def possible(kind: type[tl.Process], start: tl.Noisy, alpha_t: float) -> Tensor:
     return (noise(kind).gather(-1, start.tokens.unsqueeze(-1)) > 0).all(1).squeeze(-1)
 
 
+@cache
 def reverse_rates(kind: type[tl.Process], alpha: float) -> Tensor:
     """[starts, L, states], 0 at x_t, for alpha = 1 - t: forward rate from y to x times p_t(y) / p_t(x), where y is x
     with another token at one position; for the max coupling the derivative of its bridge, which is linear in alpha_s.
@@ -101,6 +106,7 @@ def reverse_rates(kind: type[tl.Process], alpha: float) -> Tensor:
     return result
 
 
+@cache
 def uniform_bridges(alpha_s: float, alpha_t: float) -> Tensor:
     """q(x_s | x_0, x_t) of one position, [x_t, x_0, x_s]."""
     rows = [[brute.bridge(x_0, x_t, UNIFORM_PI[0], alpha_s, alpha_t) for x_0 in range(K)] for x_t in range(K)]

@@ -145,20 +145,20 @@ def test_samples_can_be_trained_on() -> None:
 
 
 def test_timeless_masked_network_is_not_asked_again_where_nothing_changed() -> None:
-    """64 steps over 4 positions: a row is evaluated afresh only after it changed, and tokens are as with asking."""
+    """48 steps over 4 positions: a row is evaluated afresh only after it changed, and tokens are as with asking."""
     model = tl.DiffusionModel(network(K + 1, time=False), tl.Masked(K), predicts=tl.Denoiser)
     changes = torch.zeros(16, dtype=torch.int64)
 
     def count(step: tl.Step) -> None:
         changes.add_(step.changed.any(1))
 
-    samples = tl.run_sampler(model, 16, steps=64, generator=torch.Generator().manual_seed(0), on_step=count)
+    samples = tl.run_sampler(model, 16, steps=48, generator=torch.Generator().manual_seed(0), on_step=count)
     assert torch.equal(samples.evaluations, changes)
     assert int(samples.evaluations.max()) <= 4
     fresh = tl.DiffusionModel(lambda tokens, time: model.network(tokens, time), tl.Masked(K), predicts=tl.Denoiser)
     fresh.eval()
     model.eval()
-    again = tl.run_sampler(fresh, 16, 4, steps=64, generator=torch.Generator().manual_seed(0))
+    again = tl.run_sampler(fresh, 16, 4, steps=48, generator=torch.Generator().manual_seed(0))
     assert torch.equal(samples.tokens, again.tokens)
 
 
@@ -177,7 +177,7 @@ def test_timeless_network_is_asked_again_where_only_the_absorbing_sequence_chang
 
 @pytest.mark.parametrize("kind", [tl.Uniform, tl.Masked])
 def test_rows_without_movers_are_not_evaluated(kind: type[tl.Process]) -> None:
-    """With 200 steps most rows rest in most of them; what the network is shown is what is counted."""
+    """With 100 steps most rows rest in most of them; what the network is shown is what is counted."""
     shown: list[int] = []
 
     def flat(tokens: Tensor, time: Tensor) -> Tensor:
@@ -185,10 +185,10 @@ def test_rows_without_movers_are_not_evaluated(kind: type[tl.Process]) -> None:
         return torch.zeros(*tokens.shape, K)
 
     model = tl.DiffusionModel(flat, kind(K), predicts=tl.Denoiser)
-    samples = tl.run_sampler(model, 8, 2, steps=200, generator=torch.Generator().manual_seed(0))
+    samples = tl.run_sampler(model, 8, 2, steps=100, generator=torch.Generator().manual_seed(0))
     assert sum(shown) == int(samples.evaluations.sum())
     assert 0 not in shown
-    assert sum(shown) < 8 * 40
+    assert sum(shown) < 8 * 30
 
 
 def test_rows_that_are_all_given_cost_nothing() -> None:

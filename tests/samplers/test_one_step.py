@@ -195,7 +195,7 @@ def test_gillespie_goes_by_the_joint_law_of_the_uniform_reverse_chain(
 ) -> None:
     """Not only its marginals: no step size is left to factorise over."""
     law = brute.reverse_kernel(P0, UNIFORM_PI, alpha_s, alpha_t)
-    check_step("gillespie", oracle(tl.Uniform, predicts), start_of(tl.Uniform, alpha_t), alpha_s, law, 30_000)
+    check_step("gillespie", oracle(tl.Uniform, predicts), start_of(tl.Uniform, alpha_t), alpha_s, law, 15_000)
 
 
 @pytest.mark.parametrize("kind", [tl.Masked, tl.AbsorbingUniform])

@@ -4,6 +4,8 @@ A kernel that took a denoiser for a leave-one-out posterior, or converted twice,
 correct` and what follows it in the paper).
 """
 
+from functools import cache
+
 import pytest
 import torch
 
@@ -26,6 +28,7 @@ is tested with both), other tokens."""
 CORRECTED = [(corrector, kind) for corrector, kernel in CORRECTORS.items() for kind in kernel.serves]
 
 
+@cache
 def draw(kind: type[tl.Process], predicts: type[Posterior], sampler: str, corrector: str | None = None) -> torch.Tensor:
     """The default schedule leaves 1e-3 of the signal at t = 1, so that a score says something there too."""
     steps = 5 if corrector is None else 9
@@ -33,7 +36,7 @@ def draw(kind: type[tl.Process], predicts: type[Posterior], sampler: str, correc
         tl.Oracle(P0, kind(K), predicts=predicts),
         ROWS if sampler != "gillespie" else 40,
         steps=steps,
-        predictor=sampler,
+        predictor=sampler if sampler != "gillespie" else "gillespie:floor=0.1",
         corrector=corrector,
         generator=torch.Generator().manual_seed(1),
     )

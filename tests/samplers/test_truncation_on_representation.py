@@ -31,7 +31,7 @@ from tokenloom.samplers.kernel import CORRECTORS, PREDICTORS, make
 
 ALPHA_S, ALPHA_T = 0.7, 0.4
 TRUNCATIONS = [tl.Truncation(top_p=0.7), tl.Truncation(temperature=0.5), tl.Truncation(temperature=2.0, top_p=0.8)]
-ROWS = 5_400
+ROWS = 2_700
 NOISY = states(SEQUENCES, ALPHA_T)
 
 
