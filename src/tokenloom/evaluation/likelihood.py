@@ -2,29 +2,14 @@ r"""The likelihood of data under a model, in nats, with an error bar that means 
 
     -log p(x_0) <= prior term + int_0^1 E[loss of x_t] dt,      one number a sequence, X_i, from `samples` times each;
 
-exact and without times for a causal network.  Near t = 0 a token is lost with probability about t and then costs 1/t,
-so with t uniform X_i would have no variance.  Times are drawn where a share u^2 of the signal is lost, u uniform,
-
-    1 - alpha_t = (1 - alpha_1) u^2,      dt = 2 u (1 - alpha_1) du / |alpha'_t|,
-
-which makes the noise of lost tokens even over u, and X_i the same for every schedule.  Sequences are cut into groups of
-g, and the n = g * samples numbers u of a group are dealt to its rows at random:
-
-    antithetic   u_k = (k + v)/n, one v a group           stratified   u_k = (k + v_k)/n, one v_k a number
-
-Every X_i is unbiased, rows of a group depend on one another, groups do not.  So with A_j the nats of group j and W_j
-its units (sequences, or free tokens), the estimate and its standard error are those of a ratio over G groups,
-
-    m = sum_j A_j / sum_j W_j,      error^2 = G/(G - 1) sum_j (A_j - m W_j)^2 / (sum_j W_j)^2.
-
-The error covers the draw of the sequences and of the noise, as an estimate of the mean over all data.
+exact and without times for a causal network.  `objectives.time_integral` says how the times are drawn and how the
+error follows.  It covers the draw of the sequences and of the noise, as an estimate of the mean over all data.
 """
 
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Generator, Tensor
@@ -33,18 +18,11 @@ from tokenloom.model import DiffusionModel
 from tokenloom.objectives import NextToken, Objective, PriorTerm, bound_of
 from tokenloom.objectives.head_loss import loss_at
 from tokenloom.objectives.prior_term import uniform_prior_divergence
+from tokenloom.objectives.time_integral import Times, group_levels, group_size, grouped_ratio, levels_to_times
 from tokenloom.oracle import ExactModel
 from tokenloom.processes import Uniform
-from tokenloom.processes.base import Process
-from tokenloom.randomness import uniform
 from tokenloom.training.batches import Batch
-from tokenloom.types import Flags, PerPosition, PerRow, Tokens
-
-Times = Literal["antithetic", "stratified"]
-STRATA = 8
-"""Times a group has at least, where there are sequences enough: most of what times contribute to the error is gone."""
-LEAST_GROUPS = 32
-"""Groups never become fewer for the sake of larger ones: their spread must be known."""
+from tokenloom.types import Flags, PerRow, Tokens
 
 
 @dataclass(frozen=True)
@@ -98,7 +76,7 @@ def nelbo(
     bound.check(model.process, model.predicts, model.hollow, model.causal)
     exact = isinstance(bound, NextToken)
     samples, count = 1 if exact else samples, len(x_0)
-    group = 1 if exact else max(1, min(math.ceil(STRATA / samples), count // LEAST_GROUPS))
+    group = 1 if exact else group_size(count, samples)
     with evaluating(model):
         u = group_levels(count, samples, group, times, generator, x_0.device).flatten()
         t, weights = levels_to_times(u, model.process)
@@ -113,39 +91,6 @@ def nelbo(
     how = "exact, next token" if exact else f"{type(bound).__name__} + prior term, {times} times in groups of {group}"
     used = 0 if exact else samples
     return Likelihood(nats, error, per_token, per_token_error, count, int(free.sum()), used, how, exact)
-
-
-def group_levels(
-    count: int, samples: int, group: int, times: Times, generator: Generator | None, device: torch.device
-) -> PerPosition:
-    """The numbers u, of shape [count, samples]: evenly spread over [0, 1) within every group, in random order."""
-    groups, size = math.ceil(count / group), group * samples
-    offsets = uniform((groups, size if times == "stratified" else 1), generator, device)
-    order = uniform((groups, size), generator, device).argsort(-1)
-    spread = ((torch.arange(size, device=device) + offsets) / size).gather(-1, order)
-    return spread.view(groups * group, samples)[:count]
-
-
-def levels_to_times(u: PerRow, process: Process) -> tuple[PerRow, PerRow]:
-    """The times at which a share u^2 of what is ever lost is lost, and the weights dt/du of their losses."""
-    u = u.clamp(min=1e-9)  # at 0 itself the weight of some schedules is 0/0
-    lost = 1 - process.alpha(torch.ones_like(u))
-    t = process.schedule.inverse(1 - lost * u**2).clamp(0, 1)
-    return t, 2 * u * lost / -process.alpha_prime(t)
-
-
-def grouped_ratio(values: PerRow, units: PerRow, group: int) -> tuple[float, float]:
-    """sum(values) / sum(units) and its standard error, from consecutive groups of rows that are independent."""
-    index = torch.arange(len(values), device=values.device) // group
-    groups = int(index[-1]) + 1
-    above, below = (torch.zeros(groups, dtype=torch.float64).index_add(0, index, part) for part in (values, units))
-    if float(below.sum()) == 0:
-        raise ValueError("every position is fixed, so there is no token to score; leave some positions free")
-    ratio = float(above.sum() / below.sum())
-    if groups == 1:
-        return ratio, math.nan
-    spread = float(((above - ratio * below) ** 2).sum()) * groups / (groups - 1)
-    return ratio, math.sqrt(spread) / float(below.sum())
 
 
 @contextmanager

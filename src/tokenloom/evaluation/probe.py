@@ -19,8 +19,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
-from tokenloom.evaluation.likelihood import device_of, evaluating, grouped_ratio
+from tokenloom.evaluation.likelihood import device_of, evaluating
 from tokenloom.model import DiffusionModel, architecture, as_posterior
+from tokenloom.objectives.time_integral import grouped_ratio
 from tokenloom.oracle import ExactModel
 from tokenloom.posteriors import LeaveOneOut, Score, convert_at
 from tokenloom.processes import Interpolating

@@ -13,8 +13,9 @@ import tyro
 from tokenloom.data.tokenizer import Subwords
 from tokenloom.evaluation.causal_lm import CausalLM
 from tokenloom.evaluation.held_out import HeldOut, Reading, held_out, text_rows
-from tokenloom.evaluation.likelihood import Likelihood, Times, grouped_ratio, nelbo
+from tokenloom.evaluation.likelihood import Likelihood, nelbo
 from tokenloom.evaluation.runs import Run
+from tokenloom.objectives.time_integral import Times, grouped_ratio
 from tokenloom.types import Tokens
 
 LONGEST = 1024

@@ -1,10 +1,9 @@
-"""The validation figure: a bound in nats a token, with its standard error over sequences.
+"""The validation figure: a bound in nats a token, with its standard error, from times as `time_integral` draws them.
 
 Several processes share the work: each scores every so many-th chunk of rows, and the sums are added.  A chunk is the
 same whoever scores it, so the figure does not depend on the number of processes.
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -16,7 +15,8 @@ from tokenloom.data.base import Dataset, take
 from tokenloom.model import DiffusionModel
 from tokenloom.objectives import NextToken, Objective, PriorTerm
 from tokenloom.objectives.head_loss import loss_at
-from tokenloom.training.batches import Batch, antithetic_times, seeded
+from tokenloom.objectives.time_integral import group_levels, group_size, grouped_ratio, levels_to_times
+from tokenloom.training.batches import Batch, seeded
 from tokenloom.training.sharding import Root
 
 CHUNK = 64
@@ -55,26 +55,25 @@ def validate(
     seed: int,
     workers: Workers = ALONE,
 ) -> Figure:
-    """One stratified time a sequence over the whole of [0, 1], the same states at every call; prior term included."""
+    """One time a sequence over the whole of [0, 1], the same states at every call; prior term included."""
     root = model if isinstance(model, Root) else Root(model)
     count = min(rows, len(data.valid))
     generator = seeded(seed, "validation")
     x_0 = take(data.valid, torch.arange(count))
     puzzle = None if data.puzzles is None else data.puzzles[1][:count]
     fixed = None if data.draw_fixed is None else data.draw_fixed(x_0, puzzle, generator)
-    times = antithetic_times(count, generator, 0.0).clamp(min=1e-9)
-    order = torch.randperm(count, generator=generator)
+    exact = isinstance(bound, NextToken)
+    group = 1 if exact else group_size(count, 1)
+    levels = group_levels(count, 1, group, "stratified", generator, x_0.device).flatten()
+    times, lengths = levels_to_times(levels, root.model.process)
     free = torch.ones(x_0.shape, dtype=torch.float64) if fixed is None else (~fixed).double()
-    terms = [bound] if isinstance(bound, NextToken) else [bound, PriorTerm()]
+    terms = [(bound, free)] if exact else [(bound, lengths[:, None] * free), (PriorTerm(), free)]
     totals = torch.zeros(count, dtype=torch.float64, device=next(root.parameters()).device)
     root.eval()
-    for term in terms:
-        noisy = term.corrupt(root.model.process, x_0, times[order], generator, fixed)
-        _add_losses(totals, root, term, Batch(x_0, noisy, free), workers)
-    totals, tokens = workers.add(totals).cpu(), free.sum(-1)
-    mean = float(totals.sum() / tokens.sum())
-    spread = float(((totals - mean * tokens) ** 2).sum().sqrt() / tokens.sum())
-    return Figure(mean, spread * math.sqrt(count / max(1, count - 1)), count)
+    for term, weights in terms:
+        noisy = term.corrupt(root.model.process, x_0, times, generator, fixed)
+        _add_losses(totals, root, term, Batch(x_0, noisy, weights), workers)
+    return Figure(*grouped_ratio(workers.add(totals).cpu(), free.sum(-1), group), count)
 
 
 def _add_losses(totals: Tensor, root: Root, term: Objective, batch: Batch, workers: Workers) -> None:

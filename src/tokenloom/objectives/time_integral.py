@@ -1,0 +1,73 @@
+r"""The integral of a bound over time by random times, with a standard error that means what it says.
+
+    int_0^1 E[loss of x_t] dt,      one number a sequence, X_i, from `samples` times each.
+
+Near t = 0 a token is lost with probability about t and then costs 1/t, so with t uniform X_i would have no variance.
+Times are drawn where a share u^2 of the signal is lost, u uniform,
+
+    1 - alpha_t = (1 - alpha_1) u^2,      dt = 2 u (1 - alpha_1) du / |alpha'_t|,
+
+which makes the noise of lost tokens even over u, and X_i the same for every schedule.  Sequences are cut into groups of
+g, and the n = g * samples numbers u of a group are dealt to its rows at random:
+
+    antithetic   u_k = (k + v)/n, one v a group           stratified   u_k = (k + v_k)/n, one v_k a number
+
+Every X_i is unbiased, rows of a group depend on one another, groups do not.  So with A_j the nats of group j and W_j
+its units (sequences, or free tokens), the estimate and its standard error are those of a ratio over G groups,
+
+    m = sum_j A_j / sum_j W_j,      error^2 = G/(G - 1) sum_j (A_j - m W_j)^2 / (sum_j W_j)^2.
+"""
+
+import math
+from typing import Literal
+
+import torch
+from torch import Generator
+
+from tokenloom.processes.base import Process
+from tokenloom.randomness import uniform
+from tokenloom.types import PerPosition, PerRow
+
+Times = Literal["antithetic", "stratified"]
+STRATA = 8
+"""Times a group has at least, where there are sequences enough: most of what times contribute to the error is gone."""
+LEAST_GROUPS = 32
+"""Groups never become fewer for the sake of larger ones: their spread must be known."""
+
+
+def group_size(count: int, samples: int) -> int:
+    """Rows of a group, for `count` sequences of `samples` times each."""
+    return max(1, min(math.ceil(STRATA / samples), count // LEAST_GROUPS))
+
+
+def group_levels(
+    count: int, samples: int, group: int, times: Times, generator: Generator | None, device: torch.device
+) -> PerPosition:
+    """The numbers u, of shape [count, samples]: evenly spread over [0, 1) within every group, in random order."""
+    groups, size = math.ceil(count / group), group * samples
+    offsets = uniform((groups, size if times == "stratified" else 1), generator, device)
+    order = uniform((groups, size), generator, device).argsort(-1)
+    spread = ((torch.arange(size, device=device) + offsets) / size).gather(-1, order)
+    return spread.view(groups * group, samples)[:count]
+
+
+def levels_to_times(u: PerRow, process: Process) -> tuple[PerRow, PerRow]:
+    """The times at which a share u^2 of what is ever lost is lost, and the weights dt/du of their losses."""
+    u = u.clamp(min=1e-9)  # at 0 itself the weight of some schedules is 0/0
+    lost = 1 - process.alpha(torch.ones_like(u))
+    t = process.schedule.inverse(1 - lost * u**2).clamp(0, 1)
+    return t, 2 * u * lost / -process.alpha_prime(t)
+
+
+def grouped_ratio(values: PerRow, units: PerRow, group: int) -> tuple[float, float]:
+    """sum(values) / sum(units) and its standard error, from consecutive groups of rows that are independent."""
+    index = torch.arange(len(values), device=values.device) // group
+    groups = int(index[-1]) + 1
+    above, below = (torch.zeros(groups, dtype=torch.float64).index_add(0, index, part) for part in (values, units))
+    if float(below.sum()) == 0:
+        raise ValueError("every position is fixed, so there is no token to score; leave some positions free")
+    ratio = float(above.sum() / below.sum())
+    if groups == 1:
+        return ratio, math.nan
+    spread = float(((above - ratio * below) ** 2).sum()) * groups / (groups - 1)
+    return ratio, math.sqrt(spread) / float(below.sum())
