@@ -1,6 +1,6 @@
 """The picture of the README: a Sudoku denoised by uniform diffusion, from noise to its one solution.
 
-    python scripts/draw_denoising.py runs/sudoku-udm-loo/model docs/pictures/denoising.png
+    python scripts/draw_denoising.py sudoku-udm-loo docs/pictures/denoising.png
 
 Every cell holds a digit at all times.  Given cells are bold, free ones green where they agree with the solution.
 """
