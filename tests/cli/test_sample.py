@@ -100,6 +100,10 @@ def test_watch_shows_every_step_and_out_holds_everything(
         (["--prompt", "the cat sat on the mat and the dog"], "34 tokens, but a sequence has 24"),
         (["--prompt", "ZEBRA"], "Z"),
         (["--num", "0"], "--num and --batch must be at least 1"),
+        (["--corrector-steps", "-1"], "--corrector-steps must not be negative, got -1"),
+        (["--out", "."], ". is a folder; name a file with --out, such as samples.json"),
+        (["--out", "/dev/null/here.json"], "cannot write /dev/null/.probe"),
+        (["--out", "picture.png"], "a picture needs square sequences, got length 24; write .json instead"),
     ],
 )
 def test_a_wrong_input_gets_a_sentence(

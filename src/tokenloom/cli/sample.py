@@ -2,7 +2,6 @@
 
 import hashlib
 import json as json_library
-import os
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -17,14 +16,15 @@ from rich.progress import track
 from torch import Tensor
 
 from tokenloom import __version__
+from tokenloom.cli.corrector_option import with_steps
+from tokenloom.cli.given import read_given
+from tokenloom.cli.samples_file import check_out, write_samples
 from tokenloom.cli.view import Canvas, canvas_of, frame
 from tokenloom.evaluation.runs import Run, model_folder, open_run
 from tokenloom.posteriors import Denoiser, LeaveOneOut
 from tokenloom.randomness import RowGenerators, derive_seed
 from tokenloom.samplers import CORRECTORS, PREDICTORS, Step, run_sampler
 from tokenloom.truncation import Truncation
-
-BLANKS = "._0"
 
 
 @dataclass(frozen=True)
@@ -76,6 +76,8 @@ def sample(config: Annotated[SampleConfig, tyro.conf.arg(name="")]) -> None:
     if config.num < 1 or config.batch < 1:
         raise ValueError(f"--num and --batch must be at least 1, got {config.num} and {config.batch}")
     run = open_run(config.run)
+    if config.out is not None:
+        check_out(config.out, run)
     canvas, console = canvas_of(run), Console()
     tokens, evaluations, seconds = draw(run, config, canvas)
     record = {
@@ -86,7 +88,7 @@ def sample(config: Annotated[SampleConfig, tyro.conf.arg(name="")]) -> None:
         "provenance": provenance(run, config),
     }
     if config.out is not None:
-        write(config.out, record, tokens, run)
+        write_samples(config.out, record, tokens, run)
     if config.json:
         print(json_library.dumps(record))
         return
@@ -101,8 +103,8 @@ def sample(config: Annotated[SampleConfig, tyro.conf.arg(name="")]) -> None:
 
 def draw(run: Run, config: SampleConfig, canvas: Canvas) -> tuple[Tensor, float, float]:
     """Tokens, mean evaluations a sequence, and seconds."""
-    corrector = f"{config.corrector}{':' if ':' not in config.corrector else ','}steps={config.corrector_steps}"
-    fixed, length = given(run, config)
+    corrector = with_steps(config.corrector, config.corrector_steps)
+    fixed, length = read_given(run, config.prompt, config.infill, config.length)
     parts, evaluations, start = [], 0, time.perf_counter()
     firsts = range(0, config.num, config.batch)
     quiet = config.watch or len(firsts) == 1
@@ -116,7 +118,7 @@ def draw(run: Run, config: SampleConfig, canvas: Canvas) -> tuple[Tensor, float,
                 length,
                 config.steps,
                 config.sampler,
-                corrector if config.corrector_steps else None,
+                corrector,
                 truncation(config),
                 fixed,
                 RowGenerators(seeds),
@@ -163,62 +165,6 @@ def truncation(config: SampleConfig) -> Truncation | None:
     return None if asked == Truncation(on=on) else asked
 
 
-def given(run: Run, config: SampleConfig) -> tuple[tuple[Tensor, Tensor] | None, int | None]:
-    """Given tokens with their flags, from a prompt or from a sequence with blanks; and the length."""
-    length = config.length or (None if run.data is None else _trained_length(run))
-    if config.prompt is None and config.infill is None:
-        return None, length
-    if config.prompt is not None and config.infill is not None:
-        raise ValueError("give --prompt or --infill, not both")
-    ids = _template(run, config.infill) if config.infill is not None else _encode(run, config.prompt or "")
-    if length is None:
-        raise ValueError("the model does not say how long its sequences are; pass --length")
-    if len(ids) > length:
-        raise ValueError(f"the given text has {len(ids)} tokens, but a sequence has {length}; shorten it")
-    tokens, flags = torch.zeros(length, dtype=torch.int64), torch.zeros(length, dtype=torch.bool)
-    for position, token in enumerate(ids):
-        if token is not None:
-            tokens[position], flags[position] = token, True
-    return (tokens, flags), length
-
-
-def _trained_length(run: Run) -> int:
-    from tokenloom.model import architecture
-
-    inner = architecture(run.model.network)
-    assert inner is not None
-    return inner.config.length
-
-
-def _encode(run: Run, text: str) -> list[int | None]:
-    if run.tokenizer is None:
-        return _digits(run, text)
-    return [*run.tokenizer.encode(text)]
-
-
-def _template(run: Run, text: str) -> list[int | None]:
-    """Blanks as None: every _ of a text is one token, every . _ or 0 of a grid one cell."""
-    if run.tokenizer is None:
-        return _digits(run, text)
-    ids: list[int | None] = []
-    for index, part in enumerate(text.split("_")):
-        ids += ([None] if index else []) + (list(run.tokenizer.encode(part)) if part else [])
-    return ids
-
-
-def _digits(run: Run, text: str) -> list[int | None]:
-    size = run.model.process.vocab_size
-    ids: list[int | None] = []
-    for place, symbol in enumerate("".join(text.split()), 1):
-        if symbol in BLANKS:
-            ids.append(None)
-        elif symbol.isdigit() and int(symbol) <= size:
-            ids.append(int(symbol) - 1)
-        else:
-            raise ValueError(f"symbol {place} is {symbol!r}; a grid has the digits 1..{size} and {' '.join(BLANKS)}")
-    return ids
-
-
 def provenance(run: Run, config: SampleConfig) -> dict[str, Any]:
     """Everything needed to draw the same again."""
     folder = model_folder(config.run)
@@ -235,38 +181,6 @@ def provenance(run: Run, config: SampleConfig) -> dict[str, Any]:
         "trained_steps": run.step,
         "options": options,
     }
-
-
-def write(path: Path, record: dict[str, Any], tokens: Tensor, run: Run) -> None:
-    """Write the record, or a picture, under a temporary name and rename it."""
-    partial = path.with_name(f".{path.stem}-{os.getpid()}{path.suffix}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if path.suffix == ".png":
-            _picture(partial, tokens, run.model.process.vocab_size)
-        else:
-            partial.write_text(json_library.dumps(record, indent=2))
-        partial.rename(path)
-    except OSError as error:
-        raise ValueError(f"cannot write {path}: {error.strerror}; choose another --out") from error
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-def _picture(path: Path, tokens: Tensor, vocab_size: int) -> None:
-    """Square sequences as grey images, eight a row."""
-    side = int(tokens.shape[1] ** 0.5)
-    if side * side != tokens.shape[1]:
-        raise ValueError(f"a picture needs square sequences, got length {tokens.shape[1]}; write .json instead")
-    from tokenloom.evaluation.extras import evaluation_extra
-
-    images = tokens.view(-1, side, side).double() / (vocab_size - 1)
-    columns = min(8, len(images))
-    blank = torch.zeros((-len(images)) % columns, side, side, dtype=images.dtype)
-    tiles = torch.nn.functional.pad(torch.cat([images, blank]), (1, 1, 1, 1), value=0.5)
-    rows = tiles.view(-1, columns, side + 2, side + 2).transpose(1, 2).reshape(-1, columns * (side + 2))
-    large = rows.repeat_interleave(8, 0).repeat_interleave(8, 1).numpy()
-    evaluation_extra("matplotlib.image").imsave(path, large, cmap="gray", vmin=0, vmax=1)
 
 
 def list_samplers() -> None:

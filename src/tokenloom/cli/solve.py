@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from tokenloom.cli.corrector_option import with_steps
 from tokenloom.cli.view import frame, grid_canvas
 from tokenloom.data.sudoku_solver import BLANK
 from tokenloom.data.sudoku_text import SIDES, format_grid, parse_puzzles, puzzles_of_file
@@ -93,10 +94,7 @@ def read(source: str) -> Tokens:
 
 def solver_of(config: SolveConfig) -> Solver:
     """The options, checked."""
-    if config.corrector_steps < 0:
-        raise ValueError(f"--corrector-steps must not be negative, got {config.corrector_steps}")
-    separator = "," if ":" in config.corrector else ":"
-    corrector = f"{config.corrector}{separator}steps={config.corrector_steps}" if config.corrector_steps else None
+    corrector = with_steps(config.corrector, config.corrector_steps)
     return Solver(config.steps, config.sampler, corrector, config.tries, config.seed, config.batch)
 
 

@@ -1,0 +1,47 @@
+"""--out of `tokenloom sample`: the record as JSON, or square sequences as a picture."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tokenloom.evaluation.extras import evaluation_extra
+from tokenloom.evaluation.records import check_writable, write_json, write_whole
+from tokenloom.evaluation.runs import Run
+from tokenloom.model import architecture
+
+
+def check_out(path: Path, run: Run) -> None:
+    """Say before the work that its samples could not be written."""
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder; name a file with --out, such as {path / 'samples.json'}")
+    inner = architecture(run.model.network)
+    if path.suffix == ".png":
+        evaluation_extra("matplotlib.image")
+        if inner is not None and math.isqrt(inner.config.length) ** 2 != inner.config.length:
+            raise ValueError(f"a picture needs square sequences, got length {inner.config.length}; write .json instead")
+    check_writable(path.parent)
+
+
+def write_samples(path: Path, record: dict[str, Any], tokens: Tensor, run: Run) -> None:
+    """The record, or for .png the picture."""
+    if path.suffix == ".png":
+        write_whole(path, lambda partial: draw_picture(partial, tokens, run.model.process.vocab_size))
+    else:
+        write_json(path, record)
+
+
+def draw_picture(path: Path, tokens: Tensor, vocab_size: int) -> None:
+    """Square sequences as grey images, eight a row."""
+    side = math.isqrt(tokens.shape[1])
+    if side * side != tokens.shape[1]:
+        raise ValueError(f"a picture needs square sequences, got length {tokens.shape[1]}; write .json instead")
+    images = tokens.view(-1, side, side).double() / (vocab_size - 1)
+    columns = min(8, len(images))
+    blank = torch.zeros((-len(images)) % columns, side, side, dtype=images.dtype)
+    tiles = torch.nn.functional.pad(torch.cat([images, blank]), (1, 1, 1, 1), value=0.5)
+    rows = tiles.view(-1, columns, side + 2, side + 2).transpose(1, 2).reshape(-1, columns * (side + 2))
+    large = rows.repeat_interleave(8, 0).repeat_interleave(8, 1).numpy()
+    evaluation_extra("matplotlib.image").imsave(path, large, cmap="gray", vmin=0, vmax=1)
