@@ -40,6 +40,29 @@ def test_a_grid_that_is_not_valid_ends_in_status_1() -> None:
     assert lines[2].startswith("1 of 2 solved (50.0%), 1.50 tries a puzzle")
 
 
+@pytest.mark.parametrize("puzzle", ["..3.1......4.2.."])
+def test_smaller_grids_meet_a_model_of_their_size(puzzle: str, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["solve", puzzle, "--json"])  # a status other than 0 would raise
+    record = json.loads(capsys.readouterr().out)
+    side = {16: 4, 36: 6}[len(puzzle)]
+    assert record["model"] == f"sudoku{side}-udm-loo"
+    assert bool(is_valid(parse_puzzles([record["puzzles"][0]["grid"]]), side))
+
+
+@pytest.mark.parametrize(
+    ("puzzle", "end"),
+    [
+        ("1..4..1..3.....1", "the givens have no solution"),
+        ("................", "the puzzle has a solution, so try more --tries, more --steps or another --seed"),
+    ],
+)
+def test_who_asks_the_impossible_is_told(puzzle: str, end: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exit_info:
+        main(["solve", puzzle, "--steps", "1", "--tries", "1"])
+    assert exit_info.value.code == 1
+    assert " ".join(capsys.readouterr().out.split()).endswith(end)
+
+
 @pytest.mark.parametrize("blank", "._0")
 def test_every_blank_means_the_same(blank: str) -> None:
     assert torch.equal(parse_puzzles([PUZZLE.replace(".", blank)]), parse_puzzles([PUZZLE]))
@@ -74,7 +97,11 @@ def with_symbol(symbol: str, row: int, column: int) -> str:
         ([with_symbol("5", 1, 3)], "5 stands at row 1, column 1 and at row 1, column 3, in the same row"),
         ([with_symbol("8", 9, 1)], "8 stands at row 4, column 1 and at row 9, column 1, in the same column"),
         ([with_symbol("9", 1, 3)], "9 stands at row 1, column 3 and at row 3, column 2, in the same box"),
-        (["1..............."], "the puzzle has side 4, but the model solves side 9; name one that fits with --model"),
+        (
+            ["1...............", "--model", "sudoku-udm-loo"],
+            "the puzzle has side 4, but the model solves side 9; name one that fits with --model",
+        ),
+        (["12........3...4."], "contradicts itself: no digit is left for row 1, column 3"),
         (["puzzles.csv"], "puzzles.csv is no file, and no puzzle of 16, 36 or 81 characters"),
         ([PUZZLE, "--model", "sudoku-udm"], "sudoku-udm is no run"),
         ([PUZZLE, "--model", "sudoku-udm"], "did you mean sudoku-udm-loo"),

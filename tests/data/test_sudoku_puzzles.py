@@ -15,7 +15,7 @@ from tokenloom.data import sudoku_puzzles
 from tokenloom.data.base import Dataset
 from tokenloom.data.sudoku import EXTRA, UNIQUE_SHARE, augment_puzzles, class_keys, draw_fixed, is_valid, load_sudoku
 from tokenloom.data.sudoku_puzzles import Puzzles, minimal_puzzles, unique_puzzles
-from tokenloom.data.sudoku_solver import BLANK, count_solutions, solve
+from tokenloom.data.sudoku_solver import BLANK, count_solutions, has_solution, solve
 from tokenloom.objectives import CrossEntropy
 from tokenloom.processes import Uniform
 from tokenloom.training.batches import training_batch
@@ -165,3 +165,12 @@ def test_puzzles_that_do_not_fit_their_grids_are_refused(data: Dataset) -> None:
     assert data.puzzles is not None
     with pytest.raises(ValueError, match="must mark the positions of every row"):
         replace(data, puzzles=(data.puzzles[0][1:], data.puzzles[1]))
+
+
+def test_a_search_for_a_solution_ends_with_its_patience() -> None:
+    """The last puzzle takes a million cells to refute."""
+    hard = ".....5.8....6.1.43..........1.5........1.6...3.......553.....61........4........."
+    cells = [BLANK if digit == "." else int(digit) - 1 for digit in hard]
+    assert has_solution([BLANK] * 81, 9) is True
+    assert has_solution([0, BLANK, BLANK, 3, BLANK, BLANK, 0, *[BLANK] * 2, 2, *[BLANK] * 5, 0], 4) is False
+    assert has_solution(cells, 9, patience=1000) is None

@@ -6,14 +6,19 @@ from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
 from tokenloom.data.sudoku_puzzles import Puzzles, read_puzzles, unique_puzzles
 from tokenloom.evaluation.records import check_writable, write_json
-from tokenloom.evaluation.runs import open_runs
+from tokenloom.evaluation.runs import Run, open_runs
 from tokenloom.evaluation.sudoku import STEPS, Solving, draw_solving, solve_rate
+from tokenloom.samplers.kernel import CORRECTORS, PREDICTORS, make
+
+GIVENS = {4: (5, 8), 6: (10, 14), 9: (31, 37)}
+"""Fewest and most givens of generated puzzles by default, for each side."""
 
 
 @dataclass(frozen=True)
@@ -24,13 +29,14 @@ class SudokuTask:
     """A CSV file with quizzes,solutions; by default puzzles with one solution are generated."""
     count: int = 200
     """Puzzles to solve."""
-    givens: tuple[int, int] = (31, 37)
-    """Fewest and most givens of generated puzzles of side 9."""
+    givens: tuple[int, int] | None = None
+    """Fewest and most givens of generated puzzles; by default 31 37 for side 9, 10 14 for side 6, 5 8 for side 4."""
     steps: tuple[int, ...] = STEPS
     """Network evaluations a grid."""
     samplers: tuple[str, ...] = ("ancestral",)
+    """Each is used with the runs whose process it serves."""
     correctors: tuple[str, ...] = ("none",)
-    """As in informed:steps=1,parallel=4; `none` is without."""
+    """As in informed:steps=1,parallel=4; `none` is without. Each is used with the runs whose process it serves."""
     repeats: int = 1
     """Draws of every puzzle."""
     seed: int = 0
@@ -43,10 +49,9 @@ def evaluate_sudoku(names: Sequence[str], task: SudokuTask, out: str | None) -> 
     check_writable(folder)
     puzzles = _puzzles(task, runs[0].model.process.vocab_size)
     settings = [
-        (run, sampler, None if corrector == "none" else corrector, steps)
+        (run, sampler, corrector, steps)
         for run in runs
-        for sampler in task.samplers
-        for corrector in task.correctors
+        for sampler, corrector in _served(run, task)
         for steps in task.steps
     ]
     found: list[Solving] = []
@@ -65,12 +70,28 @@ def evaluate_sudoku(names: Sequence[str], task: SudokuTask, out: str | None) -> 
     console.print(f"[dim]{folder / 'sudoku.json'}, sudoku.png[/]", highlight=False, soft_wrap=True)
 
 
+def _served(run: Run, task: SudokuTask) -> list[tuple[str, str | None]]:
+    """The samplers and correctors that can run this model; there must be one of each."""
+    samplers = {text: make(text, PREDICTORS) for text in task.samplers}
+    correctors = {text: make(text, CORRECTORS) for text in task.correctors if text != "none"}
+    kind = type(run.model.process)
+    if not any(kind in sampler.serves for sampler in samplers.values()):
+        next(iter(samplers.values())).check(run.model)
+    plain: list[str | None] = [None] if "none" in task.correctors else []
+    if not plain and not any(kind in corrector.serves for corrector in correctors.values()):
+        next(iter(correctors.values())).check(run.model)
+    able = plain + [text for text, corrector in correctors.items() if kind in corrector.serves]
+    return [(text, corrector) for text, sampler in samplers.items() if kind in sampler.serves for corrector in able]
+
+
 def _puzzles(task: SudokuTask, side: int) -> Puzzles:
     if task.count < 1:
         raise ValueError(f"--sudoku.count must be at least 1, got {task.count}")
+    if side not in GIVENS:
+        raise ValueError(f"the model draws from {side} tokens, which is no Sudoku of side 4, 6 or 9; name another run")
     if task.puzzles is not None:
         return read_puzzles(task.puzzles, task.count)
-    return unique_puzzles(task.count, task.givens, task.seed, side)
+    return unique_puzzles(task.count, task.givens or GIVENS[side], task.seed, side)
 
 
 def _record(found: Sequence[Solving], task: SudokuTask) -> dict[str, object]:
@@ -81,26 +102,32 @@ def _record(found: Sequence[Solving], task: SudokuTask) -> dict[str, object]:
 def solving_table(found: Sequence[Solving]) -> Table:
     """One row a setting."""
     title = f"Sudoku, {found[0].puzzles} puzzles x {found[0].repeats}: rules obeyed and givens kept"
-    table = Table(title=title, title_justify="left")
-    for column in ("run", "sampler", "steps", "solved", "95%", "cells right", "evaluations", "s a puzzle"):
-        table.add_column(column, justify="left" if column in ("run", "sampler") else "right", overflow="fold")
+    table = _table(title, ("steps", "solved", "95%", "cells", "NFE", "s each"))
     for item in found:
-        sampler = item.sampler if item.corrector is None else f"{item.sampler} + {item.corrector}"
-        interval = f"{100 * item.low:.1f}-{100 * item.high:.1f}%"
-        cells = f"{100 * item.cell_accuracy:.2f}%"
-        figures = (f"{100 * item.solve_rate:.1f}%", interval, cells, f"{item.evaluations:.1f}")
-        table.add_row(item.run, sampler, str(item.steps), *figures, f"{item.seconds_per_puzzle:.3f}")
+        interval = f"{100 * item.low:.1f}-{100 * item.high:.1f}"
+        rates = (f"{100 * item.solve_rate:.1f}%", interval, f"{100 * item.cell_accuracy:.2f}%")
+        table.add_row(*_names(item), *rates, f"{item.evaluations:.1f}", f"{item.seconds_per_puzzle:.3f}")
     return table
 
 
 def givens_table(found: Sequence[Solving]) -> Table:
     """Solve rate by number of givens."""
-    table = Table(title="Solved, by number of givens (puzzles)", title_justify="left")
-    table.add_column("givens", justify="right")
+    columns = [f"{number}\n({count})" for number, (_, count) in found[0].by_givens.items()]
+    table = _table("Solved in %, by number of givens (of so many puzzles)", ("steps", *columns))
     for item in found:
-        corrected = "" if item.corrector is None else " +"
-        table.add_column(f"{item.run} {item.sampler}{corrected} {item.steps}", justify="right", overflow="fold")
-    for number in found[0].by_givens:
-        cells = [f"{100 * item.by_givens[number][0]:.0f}%" for item in found]
-        table.add_row(f"{number} ({found[0].by_givens[number][1]})", *cells)
+        table.add_row(*_names(item), *(f"{100 * rate:.0f}" for rate, _ in item.by_givens.values()))
     return table
+
+
+def _table(title: str, figures: Sequence[str]) -> Table:
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("run", no_wrap=True)
+    table.add_column("sampler", overflow="fold")
+    for column in figures:
+        table.add_column(column, justify="right", no_wrap=True)
+    return table
+
+
+def _names(item: Solving) -> tuple[str, str, str]:
+    corrected = "" if item.corrector is None else f" + {item.corrector}"
+    return item.run, item.sampler + corrected, str(item.steps)

@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tokenloom.cli.quickstart_report import CAUTION, Curves, Measured, Recorder, Story, trained, write_report
-from tokenloom.cli.solve import DEFAULT_MODEL, print_one, watch
+from tokenloom.cli.solve import MODELS, print_one, watch
 from tokenloom.data.sudoku import draw_fixed
 from tokenloom.data.sudoku_solver import BLANK
 from tokenloom.data.sudoku_text import parse_puzzles
@@ -108,7 +108,7 @@ def clear(config: TrainConfig) -> TrainConfig:
 def solve_live(console: Console, seed: int) -> Recorder:
     """The bundled model on a famous puzzle, on screen and on record."""
     puzzle, recorder, start = parse_puzzles([PUZZLE]), Recorder("the bundled model", PUZZLE), time.perf_counter()
-    outcome = watch(open_run(DEFAULT_MODEL), puzzle, Solver(seed=seed), console, recorder)
+    outcome = watch(open_run(MODELS[9]), puzzle, Solver(seed=seed), console, recorder)
     print_one(console, puzzle, outcome, time.perf_counter() - start)
     return recorder
 

@@ -20,14 +20,15 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from tokenloom.cli.corrector_option import with_steps
 from tokenloom.cli.view import frame, grid_canvas
-from tokenloom.data.sudoku_solver import BLANK
+from tokenloom.data.sudoku_solver import BLANK, has_solution
 from tokenloom.data.sudoku_text import SIDES, format_grid, parse_puzzles, puzzles_of_file
 from tokenloom.evaluation.runs import Run, open_run
 from tokenloom.evaluation.solving import Outcome, Solver, check_fits, solve_puzzles
 from tokenloom.samplers import Step
 from tokenloom.types import Tokens
 
-DEFAULT_MODEL = "sudoku-udm-loo"
+MODELS = {4: "sudoku4-udm-loo", 9: "sudoku-udm-loo"}
+"""The bundled model that solves a puzzle of each side unless another is named."""
 
 
 @dataclass(frozen=True)
@@ -35,9 +36,10 @@ class SolveConfig:
     """What to solve and how."""
 
     puzzle: tyro.conf.Positional[str]
-    """81 characters with . 0 or _ for a blank; or a file with one puzzle a line, or a CSV file; or - for stdin."""
-    model: str = DEFAULT_MODEL
-    """The name of a bundled model, a run folder or a model folder."""
+    """81, 36 or 16 characters with . 0 or _ for a blank; or a file with one puzzle a line, or a CSV file; or - for
+    stdin."""
+    model: str | None = None
+    """The name of a bundled model, a run folder or a model folder; by default the bundled UDM of the puzzle's size."""
     steps: int = 32
     """Network evaluations a try, the corrector's included."""
     sampler: str = "ancestral"
@@ -61,7 +63,7 @@ class SolveConfig:
 def solve(config: Annotated[SolveConfig, tyro.conf.arg(name="")]) -> None:
     """Solve a Sudoku, or a file of them, with a diffusion model."""
     puzzles, solver = read(config.puzzle), solver_of(config)
-    run = open_run(config.model)
+    run = open_run(config.model or MODELS.get(SIDES[puzzles.shape[1]], MODELS[9]))
     check_fits(run.model, puzzles)
     single = len(puzzles) == 1
     console, start = Console(), time.perf_counter()
@@ -157,9 +159,15 @@ def print_one(console: Console, puzzles: Tokens, outcome: Outcome, seconds: floa
     if outcome.solved:
         console.print(f"[green]solved[/] at try {outcome.tries}, {seconds:.1f} s", highlight=False)
     else:
+        possible = has_solution(puzzles[0].tolist(), SIDES[len(outcome.grid)])
+        way_out = {
+            True: "the puzzle has a solution, so try more --tries, more --steps or another --seed",
+            False: "and it must, for the givens have no solution",
+            None: "try more --tries, more --steps or another --seed, if there is a solution at all",
+        }[possible]
+        tries = "1 try" if outcome.tries == 1 else f"{outcome.tries} tries"
         console.print(
-            f"[red]not solved[/] in {outcome.tries} tries, {seconds:.1f} s: the grid above breaks the rules; "
-            "try more --tries, more --steps or another --seed",
+            f"[red]not solved[/] in {tries}, {seconds:.1f} s: the grid above breaks the rules; {way_out}",
             highlight=False,
         )
 

@@ -6,6 +6,7 @@ free.  It visits every solution once, so a count that stays below its limit is e
 length 1 proves that a puzzle has one solution.  Grids are tokens (digit minus one) in reading order, blanks are -1.
 """
 
+import math
 import random
 from collections.abc import Sequence
 from functools import cache
@@ -48,6 +49,14 @@ def solve(
     if search.consistent:
         search.run()
     return search.found
+
+
+def has_solution(puzzle: Sequence[int], side: int, patience: int = 20_000) -> bool | None:
+    """Whether a puzzle has a solution; None where that is not known after `patience` cells were filled."""
+    search = _Search(puzzle, side, 1, None, patience)
+    if search.consistent:
+        search.run()
+    return True if search.found else None if search.patience < 0 else False
 
 
 def count_solutions(puzzle: Sequence[int], side: int, limit: int = 2) -> int:
@@ -113,9 +122,11 @@ def _dig(solution: Sequence[int], side: int, givens: int, order: random.Random) 
 class _Search:
     """The state of a search: `free` holds the digits each unit still lacks, as the bits of an integer."""
 
-    def __init__(self, puzzle: Sequence[int], side: int, limit: int, order: random.Random | None) -> None:
+    def __init__(
+        self, puzzle: Sequence[int], side: int, limit: int, order: random.Random | None, patience: float = math.inf
+    ) -> None:
         self.units = cell_units(side)
-        self.limit, self.order = limit, order
+        self.limit, self.order, self.patience = limit, order, patience
         self.grid = list(puzzle)
         self.free = [(1 << side) - 1] * (3 * side)
         self.blanks: list[int] = []
@@ -157,7 +168,8 @@ class _Search:
             free[row] ^= bit
             free[column] ^= bit
             free[box] ^= bit
-            if len(self.found) >= self.limit:
+            self.patience -= 1
+            if len(self.found) >= self.limit or self.patience < 0:
                 break
         self.grid[cell] = BLANK
         blanks.append(cell)

@@ -1,7 +1,8 @@
 """Sudoku puzzles as people write them: 16, 36 or 81 characters in reading order, with . 0 or _ for a blank.
 
 They come one a line, or in a CSV file with a column quizzes or Puzzle, plain or gzipped.  Whatever is wrong with one is
-named with its place: a wrong length, a character that is no digit, a digit twice in a row, a column or a box.
+named with its place: a wrong length, a character that is no digit, a digit twice in a row, a column or a box, a cell
+that no digit is left for.
 """
 
 from collections.abc import Iterable, Sequence
@@ -75,6 +76,9 @@ def _check_consistent(cells: Sequence[int], side: int, name: str) -> None:
                     f"{name} contradicts itself: {digit + 1} stands at {first} and at {second}, in the same {kind}"
                 )
             seen[unit, digit] = index
+    for index, units in enumerate(cell_units(side)):
+        if cells[index] == BLANK and all(any((unit, digit) in seen for unit in units) for digit in range(side)):
+            raise ValueError(f"{name} contradicts itself: no digit is left for {_place(index, side)}")
 
 
 def _place(index: int, side: int) -> str:

@@ -1,0 +1,58 @@
+"""`tokenloom evaluate RUN --task sudoku`: every run with what serves it, by steps and by givens, kept as JSON."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import tokenloom as tl
+from tokenloom.cli import main
+from tokenloom.cli.evaluate_sudoku import GIVENS
+
+
+@pytest.fixture(scope="module")
+def masked(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """An untrained masked model of side 4."""
+    config = tl.nn.TransformerConfig(vocab_size=4, num_states=5, length=16, width=8, depth=1, heads=1)
+    folder = tmp_path_factory.mktemp("models") / "untrained"
+    tl.DiffusionModel(tl.nn.DiT(config), tl.Masked(4), predicts=tl.Denoiser).save(folder)
+    return str(folder)
+
+
+def test_every_run_meets_the_samplers_and_correctors_that_serve_it(
+    masked: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    samplers = ["--sudoku.samplers", "ancestral", "confidence", "--sudoku.correctors", "none", "informed"]
+    options = ["--sudoku.count", "8", "--sudoku.steps", "4", "8", *samplers]
+    main(["evaluate", "sudoku4-udm-loo", masked, "--task", "sudoku", "--out", str(tmp_path), *options])
+    assert "sudoku4-udm-loo" in capsys.readouterr().out
+    results = json.loads((tmp_path / "sudoku.json").read_text())["results"]
+    settings = [(item["run"], item["sampler"], item["corrector"], item["steps"]) for item in results]
+    assert settings == [
+        *(("sudoku4-udm-loo", "ancestral", corrector, steps) for corrector in (None, "informed") for steps in (4, 8)),
+        *(("untrained", sampler, None, steps) for sampler in ("ancestral", "confidence") for steps in (4, 8)),
+    ]
+    assert all(item["solve_rate"] > 0.5 for item in results[:4])
+    assert all(item["solve_rate"] < 0.5 for item in results[4:])
+    low, high = GIVENS[4]
+    assert {int(number) for number in results[0]["by_givens"]} == set(range(low, high + 1))
+    assert (tmp_path / "sudoku.png").read_bytes()[1:4] == b"PNG"
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--sudoku.samplers", "reaudm"], "reaudm serves AbsorbingUniform, but the model's process is Uniform; use "),
+        (["--sudoku.samplers", "ancestral", "mudmm"], "there is no sampler 'mudmm'; did you mean mudm"),
+        (["--sudoku.count", "0"], "--sudoku.count must be at least 1, got 0"),
+        (["--sudoku.givens", "5", "20"], "givens must be a range within 0..16 for side 4, got 5..20"),
+    ],
+)
+def test_a_wrong_setting_is_refused_before_anything_is_drawn(
+    options: list[str], sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["evaluate", "sudoku4-udm-loo", "--task", "sudoku", "--out", str(tmp_path), *options])
+    assert stop.value.code == 2
+    assert sentence in " ".join(capsys.readouterr().err.split())
+    assert not (tmp_path / "sudoku.json").exists()
