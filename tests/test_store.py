@@ -1,5 +1,6 @@
 """A saved model is the same model, and a broken one is named."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -45,3 +46,37 @@ def test_a_grid_network_is_saved_with_its_relations(tmp_path: Path) -> None:
     save_model(model, tmp_path / "model")
     noisy = model.process.corrupt(torch.randint(0, 4, (2, 16)), torch.rand(2), torch.Generator().manual_seed(1))
     assert torch.equal(model.predict(noisy).logits, load_model(tmp_path / "model").predict(noisy).logits)  # type: ignore[attr-defined]
+
+
+def small_model() -> tl.DiffusionModel:
+    config = tl.nn.TransformerConfig(vocab_size=3, num_states=3, length=4, width=8, depth=1, heads=1)
+    return tl.DiffusionModel(tl.nn.DiT(config), tl.Uniform(3))
+
+
+def test_saving_never_takes_what_is_not_a_model(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "thesis.tex").write_text("mine")
+    with pytest.raises(ValueError, match=r"work holds thesis\.tex, which is no part of a model; save to a new folder"):
+        small_model().save(tmp_path / "work")
+    with pytest.raises(ValueError, match=r"thesis\.tex is a file; name a folder"):
+        small_model().save(tmp_path / "work" / "thesis.tex")
+    assert (tmp_path / "work" / "thesis.tex").read_text() == "mine"
+    assert [path.name for path in tmp_path.rglob("*")] == ["work", "thesis.tex"]
+
+
+def test_whoever_may_read_the_config_may_read_the_weights(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        small_model().save(tmp_path / "model")
+    finally:
+        os.umask(before)
+    assert {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "model").iterdir()} == {
+        "config.json": 0o644,
+        "model.safetensors": 0o644,
+    }
+
+
+def test_a_network_of_ones_own_is_refused_with_a_way_out(tmp_path: Path) -> None:
+    model = tl.DiffusionModel(lambda tokens, time: torch.zeros(*tokens.shape, 3), tl.Uniform(3))
+    with pytest.raises(ValueError, match=r"keep its state_dict with safetensors\.torch\.save_file"):
+        model.save(tmp_path / "model")

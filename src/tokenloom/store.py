@@ -22,6 +22,7 @@ from tokenloom.model import DiffusionModel, architecture
 from tokenloom.nn import DiT, GridNetwork, Transformer, TransformerConfig
 
 RELATIONS = "relations"
+FILES = {"config.json", "model.safetensors"}
 NETWORKS: dict[str, type[Transformer]] = {
     kind.__name__: kind for kind in (nn.DiT, nn.CausalTransformer, nn.HollowTransformer, nn.GridNetwork)
 }
@@ -36,7 +37,11 @@ def save_model(
     """Write a model whose network is one of `tokenloom.nn`; `weights` are its own unless it holds parts of them."""
     network, folder = architecture(model.network), Path(folder)
     if network is None:
-        raise ValueError(f"only networks of tokenloom.nn can be saved, got {type(model.network).__name__}")
+        raise ValueError(
+            f"only networks of tokenloom.nn can be saved, got {type(model.network).__name__}; a network of your own "
+            "is rebuilt by your code: keep its state_dict with safetensors.torch.save_file"
+        )
+    _check_replaceable(folder)
     own = network.state_dict() if weights is None else weights
     tensors = {name: value.contiguous() for name, value in own.items()}
     relations = _relations(network)
@@ -46,6 +51,7 @@ def save_model(
     partial.mkdir(parents=True, exist_ok=True)
     try:
         save_file(tensors, partial / "model.safetensors")
+        (partial / "model.safetensors").chmod(0o666 & ~_umask())  # the library writes for the owner alone
         (partial / "config.json").write_text(json.dumps(describe(model) | {"about": about or {}}, indent=2))
         if folder.exists():
             folder.rename(old)
@@ -57,6 +63,21 @@ def save_model(
     finally:
         shutil.rmtree(partial, ignore_errors=True)
         shutil.rmtree(old, ignore_errors=True)
+
+
+def _check_replaceable(folder: Path) -> None:
+    """Raise unless the folder is new, empty or a model: saving replaces the whole of it."""
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"{folder} is a file; name a folder to save the model in")
+    others = sorted({path.name for path in folder.iterdir()} - FILES) if folder.exists() else []
+    if others:
+        raise ValueError(f"{folder} holds {others[0]}, which is no part of a model; save to a new folder")
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
 
 
 def describe(model: DiffusionModel) -> dict[str, Any]:
