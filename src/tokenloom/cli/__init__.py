@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
+from typing import NoReturn
 
 import tyro
 from rich.console import Console
@@ -18,6 +19,9 @@ from tokenloom.cli.sample import sample
 from tokenloom.cli.solve import solve
 from tokenloom.cli.train import train_command
 
+OUT_OF_MEMORY = ("out of memory", "can't allocate", "cannot allocate", "storage size calculation overflow")
+"""What PyTorch says where memory ends."""
+
 
 def main(args: Sequence[str] | None = None) -> None:
     """Run a command; a wrong input ends in one sentence, not in a traceback."""
@@ -28,11 +32,20 @@ def main(args: Sequence[str] | None = None) -> None:
     try:
         app(given).cli(args=given, prog="tokenloom", description="Discrete diffusion with uniform and masked noise.")
     except ValueError as error:
-        Console(stderr=True).print(f"[bold red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
-        sys.exit(2)
+        fail(str(error))
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, MemoryError) and not any(word in str(error).lower() for word in OUT_OF_MEMORY):
+            raise
+        fail(f"there is not enough memory for this; try a smaller batch, network or data set ({error})")
     except KeyboardInterrupt:
         Console(stderr=True).print("interrupted")
         sys.exit(130)
+
+
+def fail(sentence: str) -> NoReturn:
+    """Say what is wrong and end with status 2."""
+    Console(stderr=True).print(f"[bold red]error:[/] {escape(sentence)}", highlight=False, soft_wrap=True)
+    sys.exit(2)
 
 
 def app(args: Sequence[str]) -> tyro.extras.SubcommandApp:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -53,8 +54,12 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
             raise ValueError(
                 f"{resolved.out} already holds a run: go on with --resume {resolved.out}, or choose another --out"
             )
-        _check_writable(Path(resolved.out or ""))
-        result = run_training(resolved, resume is not None, Reporter(quiet=os.environ.get("RANK", "0") != "0"))
+        check_run_folder(Path(resolved.out or ""))
+        try:
+            result = run_training(resolved, resume is not None, Reporter(quiet=os.environ.get("RANK", "0") != "0"))
+        finally:
+            with suppress(OSError):
+                Path(resolved.out or "").rmdir()  # which only an empty folder allows: a run that never began
         if os.environ.get("RANK", "0") == "0":
             Console().print(result_table(resolved, result))
 
@@ -89,7 +94,8 @@ def _check_same(before: TrainConfig, after: TrainConfig) -> None:
         raise ValueError(f"a resumed run must keep its config; these differ: {', '.join(changed)}")
 
 
-def _check_writable(folder: Path) -> None:
+def check_run_folder(folder: Path) -> None:
+    """Make the folder, and raise unless it can be written to."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         probe = folder / f".probe-{os.getpid()}"
@@ -102,8 +108,9 @@ def _check_writable(folder: Path) -> None:
 def result_table(config: TrainConfig, result: Result) -> Table:
     """What was trained and what it reached."""
     table = Table(title=f"{config.recipe}: {result.folder}", title_justify="left", show_header=False)
+    predicts = "the next token" if config.method == "ar" else config.predicts
     rows = [
-        ("method", f"{config.method}, predicts {config.predicts}, minimises {config.objective}"),
+        ("method", f"{config.method}, predicts {predicts}, minimises {config.objective}"),
         ("network", f"{config.network.kind}, {result.parameters:,} parameters"),
         ("trained", f"{result.steps:,} steps, {result.tokens:,} tokens, {result.minutes:.1f} minutes"),
         ("validation bound", f"{result.figure} nats a token, {result.figure.sequences} sequences"),

@@ -17,7 +17,7 @@ from torch import Generator, Tensor
 from tokenloom.model import DiffusionModel
 from tokenloom.objectives import NextToken, Objective, PriorTerm, bound_of
 from tokenloom.objectives.head_loss import loss_at
-from tokenloom.objectives.prior_term import uniform_prior_divergence
+from tokenloom.objectives.prior_term import leaves_signal, uniform_prior_divergence
 from tokenloom.objectives.time_integral import Times, group_levels, group_size, grouped_ratio, levels_to_times
 from tokenloom.oracle import ExactModel
 from tokenloom.processes import Uniform
@@ -139,10 +139,11 @@ def _prior_nats(
 ) -> PerRow:
     """The prior term of every row; uniform noise needs no network for it, and alpha_1 = 0 no term."""
     one = torch.ones(len(x_0), dtype=torch.float64)
-    alpha_1 = model.process.alpha(one)
-    if not bool(alpha_1.any()):
+    if not leaves_signal(model.process):
         return torch.zeros_like(one)
+    PriorTerm().check(model.process, model.predicts, model.hollow, model.causal)
     if isinstance(model.process, Uniform):
+        alpha_1 = model.process.alpha(one)
         free = torch.ones_like(x_0, dtype=torch.bool) if fixed is None else ~fixed
         return uniform_prior_divergence(alpha_1, model.process.vocab_size) * free.sum(-1).cpu()
     return _row_nats(model, PriorTerm(), x_0, fixed, one.to(x_0.device), generator, batch)

@@ -51,6 +51,11 @@ class PriorTerm(Objective):
         return step_divergence(prediction, x_0, noisy, end, process)
 
 
+def leaves_signal(process: Process) -> bool:
+    """Whether alpha_1 > 0, so that there is a term to pay."""
+    return bool(process.alpha(torch.ones(1, dtype=torch.float64)) > 0)
+
+
 def uniform_prior_divergence(alpha: PerRow, vocab_size: int) -> PerRow:
     """KL of q_{1|0} to the uniform law, for the level alpha at t = 1."""
     same = alpha + (1 - alpha) / vocab_size

@@ -17,12 +17,15 @@ from tokenloom.objectives import (
     Hybrid,
     NextToken,
     Objective,
+    PriorTerm,
     RatioMatching,
     ScoreEntropy,
     bound_of,
 )
+from tokenloom.objectives.prior_term import leaves_signal
 from tokenloom.posteriors import Denoiser, LeaveOneOut, Posterior, Score
 from tokenloom.training.config import DataConfig, ObjectiveName, Predicts, TrainConfig
+from tokenloom.training.ranges import check_ranges
 
 PROCESSES: dict[str, type[processes.Process]] = {
     "mdm": processes.Masked,
@@ -49,6 +52,8 @@ def resolve(config: TrainConfig) -> TrainConfig:
         raise ValueError(
             f"--network.kind causal sees only the past and serves --method ar alone, got --method {method}"
         )
+    if method == "ar" and config.predicts not in (None, "loo"):
+        raise ValueError(f"--method ar predicts the next token, so leave out --predicts, got {config.predicts}")
     default: Predicts = "loo" if method in ("udm", "max-coupling", "ar") else "denoiser"
     goal: ObjectiveName = "ce" if method == "udm" else "next-token" if method == "ar" else "nelbo"
     config = replace(config, predicts=config.predicts or default, objective=config.objective or goal)
@@ -60,10 +65,11 @@ def resolve(config: TrainConfig) -> TrainConfig:
         config = replace(config, out=f"runs/{config.recipe}-{method}-{config.predicts}-{config.objective}")
     if config.max_steps is None and config.max_minutes is None:
         raise ValueError("a run needs an end: give --max-steps or --max-minutes")
-    if not 0 <= config.floor < 1:
-        raise ValueError(f"--floor must be in [0, 1), got {config.floor}")
-    kind = config.network.kind
-    build_objective(config).check(_process(config, 2), representation(config), kind == "hollow", kind == "causal")
+    check_ranges(config)
+    kind, process = config.network.kind, _process(config, 2)
+    terms = [build_objective(config), build_bound(config)]
+    for term in terms if method == "ar" or not leaves_signal(process) else [*terms, PriorTerm()]:
+        term.check(process, representation(config), kind == "hollow", kind == "causal")
     return config
 
 

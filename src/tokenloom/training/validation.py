@@ -15,6 +15,7 @@ from tokenloom.data.base import Dataset, take
 from tokenloom.model import DiffusionModel
 from tokenloom.objectives import NextToken, Objective, PriorTerm
 from tokenloom.objectives.head_loss import loss_at
+from tokenloom.objectives.prior_term import leaves_signal
 from tokenloom.objectives.time_integral import group_levels, group_size, grouped_ratio, levels_to_times
 from tokenloom.training.batches import Batch, seeded
 from tokenloom.training.sharding import Root
@@ -67,7 +68,9 @@ def validate(
     levels = group_levels(count, 1, group, "stratified", generator, x_0.device).flatten()
     times, lengths = levels_to_times(levels, root.model.process)
     free = torch.ones(x_0.shape, dtype=torch.float64) if fixed is None else (~fixed).double()
-    terms = [(bound, free)] if exact else [(bound, lengths[:, None] * free), (PriorTerm(), free)]
+    terms = [(bound, free)] if exact else [(bound, lengths[:, None] * free)]
+    if not exact and leaves_signal(root.model.process):
+        terms.append((PriorTerm(), free))
     totals = torch.zeros(count, dtype=torch.float64, device=next(root.parameters()).device)
     root.eval()
     for term, weights in terms:
