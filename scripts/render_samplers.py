@@ -26,8 +26,13 @@ def row(name: str, kernel: type[Kernel]) -> str:
     serves = ", ".join(f"`{process.__name__}`" for process in kernel.serves)
     texts = [inspect.getdoc(kernel) or "", inspect.getdoc(inspect.getmodule(kernel)) or ""]
     law = " ".join(" ".join(text.split("\n\n")[0].split()) for text in texts).rstrip(":").replace("|", "\\|")
-    cells = [" ".join([f"`{name}`", *options]), serves, "yes" if kernel.exact else "no", law]
+    cells = [" ".join([f"`{name}`", *options]), serves, _exact(kernel), law]
     return "| " + " | ".join(cells) + " |\n"
+
+
+def _exact(kernel: type[Kernel]) -> str:
+    unless = f", unless `{kernel.exact_unless}`" if kernel.exact_unless else ""
+    return f"yes{unless}" if kernel.exact else "no"
 
 
 def render(page: str) -> str:

@@ -12,13 +12,13 @@ SMALL = ["--size.width", "16", "--size.depth", "1", "--size.heads", "2", "--size
 
 
 def test_every_sampler_and_peer_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
-    main(["bench", "sampling", *SMALL, "--steps", "3", "--no-growth", "--no-memory", "--json"])
+    main(["bench", "sampling", *SMALL, "--steps", "4", "--no-growth", "--no-memory", "--json"])
     rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)["rows"]}
     assert set(CASES) <= set(rows)
     assert {name for name in PEERS if name.startswith("dense")} <= set(rows)
     for row in rows.values():
         assert row["ratio"] == pytest.approx(row["step_seconds"] / row["forward_seconds"], rel=0.6)
-        assert row["evaluations"] <= 3
+        assert row["evaluations"] <= 4
 
 
 def test_a_name_that_matches_nothing_gets_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:

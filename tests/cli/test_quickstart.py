@@ -31,7 +31,7 @@ def test_quickstart_leaves_a_table_a_report_and_two_models_and_starts_afresh_bes
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(MODULE, "STEPS", (2, 4))
+    monkeypatch.setattr(MODULE, "STEPS", (3, 4))
     main(SHORT)
     printed = capsys.readouterr().out
     assert "solved at try" in printed

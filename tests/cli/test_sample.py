@@ -75,6 +75,16 @@ def test_prompt_and_infill_are_kept(text: str, capsys: pytest.CaptureFixture[str
         assert sample[7:11] == " sat"
 
 
+@pytest.mark.parametrize("options", [["--corrector", "informed:steps=3"], ["--corrector-steps", "3"]])
+def test_a_corrector_is_used_however_it_is_named(
+    options: list[str], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """5 = 2 steps of the sampler and 3 of the corrector between them, all of which every row of noise needs."""
+    plain = run_json(capsys, text, "--num", "2", "--steps", "2")
+    corrected = run_json(capsys, text, "--num", "2", "--steps", "5", *options)
+    assert (plain["evaluations"], corrected["evaluations"]) == (2, 5)
+
+
 def test_watch_shows_every_step_and_out_holds_everything(
     text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -91,7 +101,7 @@ def test_watch_shows_every_step_and_out_holds_everything(
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--steps", "0"], "steps must be at least 1, got 0"),
+        (["--steps", "0"], "steps must be a whole number, at least 1, got 0"),
         (["--top-p", "1.5"], "top_p must be in (0, 1], got 1.5"),
         (["--temperature", "0"], "temperature must be positive and finite, got 0.0"),
         (["--sampler", "ancestrl"], "did you mean ancestral"),
@@ -102,7 +112,10 @@ def test_watch_shows_every_step_and_out_holds_everything(
         (["--num", "0"], "--num and --batch must be at least 1"),
         (["--corrector-steps", "-1"], "--corrector-steps must not be negative, got -1"),
         (["--out", "."], ". is a folder; name a file with --out, such as samples.json"),
-        (["--out", "/dev/null/here.json"], "cannot write /dev/null/.probe"),
+        (["--out", "/dev/null/here.json"], "cannot write to /dev/null: "),
+        (["--corrector", "informd"], "there is no corrector 'informd'; did you mean informed"),
+        (["--corrector", "informed:steps=2", "--corrector-steps", "1"], "says its steps already"),
+        (["--corrector-steps", "5", "--steps", "6"], "takes at least 7 evaluations, got steps=6"),
         (["--out", "picture.png"], "a picture needs square sequences, got length 24; write .json instead"),
     ],
 )

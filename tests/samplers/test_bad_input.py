@@ -19,7 +19,9 @@ def given(*tokens: int) -> tuple[Tensor, Tensor]:
 
 
 CASES: list[tuple[str, Callable[[], object], str]] = [
-    ("no steps", lambda: tl.sample(UNIFORM, 1, steps=0), "steps must be at least 1, got 0"),
+    ("no steps", lambda: tl.sample(UNIFORM, 1, steps=0), "steps must be a whole number, at least 1, got 0"),
+    ("half a step", lambda: tl.sample(UNIFORM, 1, steps=2.5), "steps must be a whole number, at least 1, got 2.5"),  # type: ignore[arg-type]
+    ("no room to correct", lambda: tl.sample(UNIFORM, 1, steps=6, corrector="scan:steps=5"), "takes at least 7 evaluations, got steps=6"),
     ("fewer than no rows", lambda: tl.sample(UNIFORM, -1), "batch must not be negative, got -1"),
     ("no length", lambda: tl.sample(UNIFORM, 1, 0), "length must be at least 1, got 0"),
     ("another length", lambda: tl.sample(UNIFORM, 1, 3), "knows sequences of length 2, got 3"),
@@ -28,7 +30,7 @@ CASES: list[tuple[str, Callable[[], object], str]] = [
     ("top-p above 1", lambda: tl.sample(UNIFORM, 1, truncation=tl.Truncation(top_p=1.5)), r"top_p must be in \(0, 1\], got 1.5"),
     ("cold", lambda: tl.sample(UNIFORM, 1, truncation=tl.Truncation(temperature=0)), "temperature must be positive and finite, got 0"),
     ("unknown predictor", lambda: tl.sample(UNIFORM, 1, predictor="ancestrel"), "there is no sampler 'ancestrel'; did you mean ancestral?"),
-    ("unknown corrector", lambda: tl.sample(UNIFORM, 1, corrector="informd"), "there is no sampler 'informd'; did you mean informed?"),
+    ("unknown corrector", lambda: tl.sample(UNIFORM, 1, corrector="informd"), "there is no corrector 'informd'; did you mean informed?"),
     ("unknown option", lambda: tl.sample(UNIFORM, 1, predictor="psi:kapa=0.9"), "psi has no option 'kapa'; did you mean kappa?"),
     ("option without an option", lambda: tl.sample(UNIFORM, 1, predictor="euler:order=2"), "euler has no option 'order'; it has none"),
     ("no number", lambda: tl.sample(UNIFORM, 1, predictor="psi:kappa=half"), "psi:kappa must be a number, got 'half'"),

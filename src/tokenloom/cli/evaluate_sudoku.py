@@ -12,6 +12,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from tokenloom.data.sudoku_puzzles import Puzzles, read_puzzles, unique_puzzles
+from tokenloom.evaluation.extras import evaluation_extra
 from tokenloom.evaluation.records import check_writable, write_json
 from tokenloom.evaluation.runs import Run, open_runs
 from tokenloom.evaluation.sudoku import STEPS, Solving, draw_solving, solve_rate
@@ -47,6 +48,7 @@ def evaluate_sudoku(names: Sequence[str], task: SudokuTask, out: str | None) -> 
     runs = open_runs(list(names), "ema")
     folder = Path(out) if out is not None else runs[0].results
     check_writable(folder)
+    evaluation_extra("matplotlib")
     puzzles = _puzzles(task, runs[0].model.process.vocab_size)
     settings = [
         (run, sampler, corrector, steps)

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from tokenloom.evaluation.extras import evaluation_extra
 from tokenloom.evaluation.frontier import (
     STEPS,
     TOP_P,
@@ -73,6 +74,8 @@ def frontier(config: Annotated[FrontierConfig, tyro.conf.arg(name="")]) -> None:
         config.seeds,
         config.num,
     )
+    for library in ("matplotlib", "plotly"):
+        evaluation_extra(library)
     points = sweep.points()
     done = sum(point.file(config.out).is_file() for point in points)
     console = Console()

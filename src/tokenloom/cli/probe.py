@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from tokenloom.evaluation.extras import evaluation_extra
 from tokenloom.evaluation.heat_maps import draw_heat_maps, posterior_maps
 from tokenloom.evaluation.held_out import HeldOut, held_out
 from tokenloom.evaluation.plots import band, canvas
@@ -54,6 +55,7 @@ def probe_command(
     opened = open_runs(runs, weights)
     folder = opened[0].results if out is None else Path(out)
     check_writable(folder)
+    evaluation_extra("matplotlib")
     sources = [held_out(run, data) for run in opened]
     found = _measure_all(opened, sources, sequences, times, effort, seed)
     settings = {"times": times, "sequences": sequences, "weights": weights, "seed": seed} | asdict(effort)

@@ -25,6 +25,7 @@ from tokenloom.cli.solve import MODELS, print_one, watch
 from tokenloom.data.sudoku import draw_fixed
 from tokenloom.data.sudoku_solver import BLANK
 from tokenloom.data.sudoku_text import parse_puzzles
+from tokenloom.evaluation.records import check_writable
 from tokenloom.evaluation.runs import open_run
 from tokenloom.evaluation.solving import Solver, solve_puzzles, solve_rate
 from tokenloom.model import DiffusionModel
@@ -67,6 +68,7 @@ def quickstart(minutes: float = 1.0, puzzles: int = 300, seed: int = 0, out: Pat
     """
     if not 0 < minutes < math.inf or puzzles < 1:
         raise ValueError(f"minutes must be positive and puzzles at least 1, got {minutes:g} and {puzzles}")
+    check_writable(out)
     console = Console()
     configs = [clear(config_of(way, minutes, seed, out)) for way in WAYS if way.corrector is None]
     console.rule("[bold]1. A Sudoku, from noise", align="left")

@@ -16,7 +16,7 @@ from rich.progress import track
 from torch import Tensor
 
 from tokenloom import __version__
-from tokenloom.cli.corrector_option import with_steps
+from tokenloom.cli.corrector_option import corrector_of
 from tokenloom.cli.given import read_given
 from tokenloom.cli.samples_file import check_out, write_samples
 from tokenloom.cli.view import Canvas, canvas_of, frame
@@ -39,10 +39,10 @@ class SampleConfig:
     """Network evaluations a sequence, the corrector's included."""
     sampler: str = "ancestral"
     """A sampler with options, as in psi:kappa=0.9; `list` names them all."""
-    corrector: str = "informed"
-    """A corrector with options, used with --corrector-steps."""
-    corrector_steps: int = 0
-    """Corrector steps after each sampler step."""
+    corrector: str = "none"
+    """A corrector with options, as in informed:steps=2,parallel=4; `none` is without."""
+    corrector_steps: int | None = None
+    """Corrector steps after each sampler step, of the informed corrector unless --corrector names another."""
     temperature: float = 1.0
     top_p: float = 1.0
     top_k: int | None = None
@@ -103,7 +103,7 @@ def sample(config: Annotated[SampleConfig, tyro.conf.arg(name="")]) -> None:
 
 def draw(run: Run, config: SampleConfig, canvas: Canvas) -> tuple[Tensor, float, float]:
     """Tokens, mean evaluations a sequence, and seconds."""
-    corrector = with_steps(config.corrector, config.corrector_steps)
+    corrector = corrector_of(config.corrector, config.corrector_steps)
     fixed, length = read_given(run, config.prompt, config.infill, config.length)
     parts, evaluations, start = [], 0, time.perf_counter()
     firsts = range(0, config.num, config.batch)

@@ -9,4 +9,5 @@ def evaluation_extra(module: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise ValueError(f'this needs the library {module}; run pip install "tokenloom[evaluate]"') from error
+        library = module.partition(".")[0]
+        raise ValueError(f'this needs the library {library}; run pip install "tokenloom[evaluate]"') from error

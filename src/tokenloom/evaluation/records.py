@@ -26,7 +26,13 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> Path:
 
 def check_writable(folder: Path) -> None:
     """Say before the work that its figures could not be written."""
-    write_whole(folder / f".probe-{os.getpid()}", lambda partial: partial.touch()).unlink()
+    probe = folder / f".probe-{os.getpid()}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise ValueError(f"cannot write to {folder}: {error.strerror or error}; choose another --out") from error
 
 
 def write_json(path: Path, record: dict[str, Any]) -> Path:

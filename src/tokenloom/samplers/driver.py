@@ -104,7 +104,7 @@ def run_sampler(
         if model.causal:
             raise ValueError("a causal network has no corrector: it does not see what follows a position")
         corrector.check(model)
-    times = time_grid(grid, _predictor_steps(steps, corrector)).to(device)
+    times = time_grid(grid, 1 if isinstance(grid, Tensor) else _predictor_steps(steps, corrector)).to(device)
     evaluate = Evaluator(model, truncation, batch)
     with _evaluating(model):
         noisy = predictor.initial(model.process, batch, length, generator, device)
@@ -134,9 +134,14 @@ def _predictor(model: Model, predictor: Predictor | str) -> Predictor:
 
 
 def _predictor_steps(steps: int, corrector: Corrector | None) -> int:
-    if steps < 1:
-        raise ValueError(f"steps must be at least 1, got {steps}")
+    if not isinstance(steps, int) or steps < 1:
+        raise ValueError(f"steps must be a whole number, at least 1, got {steps}")
     extra = 0 if corrector is None else corrector.evaluations
+    if extra and steps < 2 + extra:
+        raise ValueError(
+            f"{extra} corrector steps act between two steps of the sampler, which takes at least {2 + extra} "
+            f"evaluations, got steps={steps}; allow more, or correct less"
+        )
     return (steps + extra) // (1 + extra)
 
 

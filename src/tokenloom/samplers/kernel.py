@@ -33,6 +33,8 @@ class Kernel(ABC):
     exact: ClassVar[bool] = True
     """Whether the law of its output tends to p_0 (a predictor) or is left invariant (a corrector), given exact
     posteriors and factorised draws refined by many steps.  Rules of thumb say False."""
+    exact_unless: ClassVar[str] = ""
+    """An option that takes `exact` away."""
 
     def check(self, model: Model) -> None:
         """Raise unless this kernel can serve the model."""
@@ -112,7 +114,8 @@ def make(text: str, registry: dict[str, type[Role]]) -> Role:
     """A kernel from its name and options, as in `psi:kappa=0.9`."""
     name, _, options = text.partition(":")
     if name not in registry:
-        raise ValueError(f"there is no sampler {name!r}; {nearest(name, registry)}")
+        role = "corrector" if any(issubclass(kernel, Corrector) for kernel in registry.values()) else "sampler"
+        raise ValueError(f"there is no {role} {name!r}; {nearest(name, registry)}")
     kernel = registry[name]
     known = {item.name: item.type for item in fields(kernel)}
     values: dict[str, Any] = {}

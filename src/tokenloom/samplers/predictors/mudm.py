@@ -30,6 +30,7 @@ class MUDM(Predictor):
     """Redraw tau after every step."""
 
     serves = (Masked, MaskedUniform)
+    exact_unless = "resample=true"
 
     def prepare(self, model: Model) -> Model:
         self.check(model)
