@@ -91,3 +91,12 @@ def test_tokens_outside_the_vocabulary_are_named() -> None:
 def test_the_schedule_given_to_the_model_is_the_process_s() -> None:
     model = DiffusionModel(zeros, tl.Uniform(K), tl.CosineSchedule())
     assert model.schedule == model.process.schedule == tl.CosineSchedule()
+
+
+def test_a_network_of_another_size_is_told_which_logits_it_owes() -> None:
+    model = DiffusionModel(lambda tokens, time: torch.zeros(*tokens.shape, 4), tl.Uniform(5))
+    expected = r"logits of shape \[2, 3, 5\] for tokens of shape \[2, 3\], got \[2, 3, 4\]"
+    with pytest.raises(ValueError, match=expected):
+        model.predict(model.process.prior(2, 3))
+    with pytest.raises(ValueError, match=expected):
+        tl.sample(model, 2, 3, steps=1)

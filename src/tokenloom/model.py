@@ -105,9 +105,15 @@ class DiffusionModel(nn.Module):
         shown = self.shown(noisy)
         if architecture(self.network) is not None:
             return self.network(shown.tokens, shown.time, shown.absorbing, shown.fixed)
-        if shown.absorbing is not None:
-            return self.network(shown.tokens, shown.time, shown.absorbing)
-        return self.network(shown.tokens, shown.time)
+        absorbing = () if shown.absorbing is None else (shown.absorbing,)
+        logits = self.network(shown.tokens, shown.time, *absorbing)
+        expected = [*shown.tokens.shape, num_outputs(self.process, self.predicts)]
+        if list(logits.shape) != expected:
+            raise ValueError(
+                f"the network must return logits of shape {expected} for tokens of shape {expected[:2]}, "
+                f"got {list(logits.shape)}"
+            )
+        return logits
 
     def shown(self, noisy: Noisy) -> NetworkInput:
         """The state as the network reads it: behind the mask for `MaskedUniform`, with U for `AbsorbingUniform`."""
@@ -134,6 +140,11 @@ def architecture(network: object) -> Transformer | None:
     return inner if isinstance(inner, Transformer) else None
 
 
+def num_outputs(process: Process, predicts: type[Posterior]) -> int:
+    """Logits a position: one a state for the score, else one a token."""
+    return process.num_states if predicts is Score else process.vocab_size
+
+
 def as_posterior(logits: Tensor, predicts: type[Posterior]) -> Posterior:
     """Logits under the name of what they are, unchanged."""
     return Score(logits) if predicts is Score else Denoiser(logits) if predicts is Denoiser else LeaveOneOut(logits)
@@ -142,7 +153,7 @@ def as_posterior(logits: Tensor, predicts: type[Posterior]) -> Posterior:
 def _check_network(network: Transformer, process: Process, predicts: type[Posterior]) -> None:
     config = network.config
     shown = max(process.num_states, process.mask + 1) if isinstance(process, MaskedUniform) else process.num_states
-    outputs = process.num_states if predicts is Score else process.vocab_size
+    outputs = num_outputs(process, predicts)
     if config.num_states < shown:
         raise ValueError(
             f"{type(process).__name__} shows ids 0..{shown - 1}, but the network embeds {config.num_states} ids; "

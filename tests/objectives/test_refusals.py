@@ -71,7 +71,7 @@ def test_pairs_that_make_no_sense_are_refused(
 @pytest.mark.parametrize(
     ("logits", "sentence"),
     [
-        (torch.zeros(2, 3, K + 3), r"logits must have shape \[2, 3, 11\]"),
+        (torch.zeros(2, 3, K + 3), r"logits of shape \[2, 3, 11\] for tokens of shape \[2, 3\], got \[2, 3, 14\]"),
         (torch.full((2, 3, K), torch.nan), "hold NaN"),
         (torch.zeros(2, 3, K, dtype=torch.int64), "logits must be a float tensor"),
     ],

@@ -217,7 +217,7 @@ def test_a_compiled_network_draws_like_the_network() -> None:
 
 @every_run
 def test_an_empty_batch_is_drawn_as_such(predictor: str, corrector: str | None, kind: type[tl.Process]) -> None:
-    assert tl.sample(exact(kind), 0, steps=2, predictor=predictor, corrector=corrector).shape == (0, L)
+    assert tl.sample(exact(kind), 0, steps=4, predictor=predictor, corrector=corrector).shape == (0, L)
 
 
 @every_kernel

@@ -76,6 +76,7 @@ def test_a_config_repeats_its_run(tmp_path: Path) -> None:
         ),
         (["--recipe", "markov", "--network.relations"], "needs a grid, and markov chain of 16 tokens has no relations"),
         (["--recipe", "chars"], "text needs --data.path"),
+        (["--recipe", "markov", "--data.rows", "1000000000000"], "there is not enough memory for this; try a smaller"),
         (["--resume", "nowhere"], "nowhere is no run to resume: it holds no config.json"),
     ],
 )
@@ -85,6 +86,7 @@ def test_what_makes_no_sense_is_refused(
     assert sentence in refusal(
         capsys, *arguments, *([] if "--resume" in arguments else ["--out", str(tmp_path / "run")])
     )
+    assert not list(tmp_path.iterdir())
 
 
 def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -101,6 +103,10 @@ def test_a_folder_that_holds_a_run_or_cannot_be_written_is_named(
     run = str(tmp_path / "run")
     main(["train", *TINY, "--max-steps", "2", "--out", run])
     assert "already holds a run: go on with --resume" in refusal(capsys, *TINY, "--max-steps", "2", "--out", run)
+    main(["train", "--resume", run, "--max-steps", "1"])
+    assert "the run is at step 2, past --max-steps 1: nothing to do" in " ".join(capsys.readouterr().err.split())
+    main(["train", "--resume", run, "--max-steps", "3"])
+    assert "minutes since step 2" in capsys.readouterr().out
     changed = refusal(capsys, "--resume", run, "--optimiser.lr", "0.5", "--network.depth", "3")
     assert "network.depth (1 -> 3), optimiser.lr (0.001 -> 0.5)" in changed
     (tmp_path / "file").write_text("")

@@ -24,6 +24,8 @@ def read_given(
         raise ValueError("the model does not say how long its sequences are; pass --length")
     if len(ids) > length:
         raise ValueError(f"the given text has {len(ids)} tokens, but a sequence has {length}; shorten it")
+    if infill is not None and run.tokenizer is None and len(ids) < length:
+        raise ValueError(f"--infill has {len(ids)} cells, but a sequence has {length}; write blanks for the rest")
     tokens, flags = torch.zeros(length, dtype=torch.int64), torch.zeros(length, dtype=torch.bool)
     for position, token in enumerate(ids):
         if token is not None:

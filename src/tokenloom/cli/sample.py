@@ -51,7 +51,7 @@ class SampleConfig:
     prompt: str | None = None
     """Text that every sequence begins with."""
     infill: str | None = None
-    """A sequence with blanks to fill: _ in text, one a token; . or 0 in a grid."""
+    """A sequence with blanks to fill: _ in text, one a token, and what follows the text is free; . or 0 in a grid."""
     length: int | None = None
     """Tokens a sequence; by default as trained."""
     grid: Literal["uniform", "cosine"] = "uniform"

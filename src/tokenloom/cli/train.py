@@ -108,11 +108,12 @@ def check_run_folder(folder: Path) -> None:
 def result_table(config: TrainConfig, result: Result) -> Table:
     """What was trained and what it reached."""
     table = Table(title=f"{config.recipe}: {result.folder}", title_justify="left", show_header=False)
+    resumed = f" since step {result.resumed_at:,}" if result.resumed_at else ""
     predicts = "the next token" if config.method == "ar" else config.predicts
     rows = [
         ("method", f"{config.method}, predicts {predicts}, minimises {config.objective}"),
         ("network", f"{config.network.kind}, {result.parameters:,} parameters"),
-        ("trained", f"{result.steps:,} steps, {result.tokens:,} tokens, {result.minutes:.1f} minutes"),
+        ("trained", f"{result.steps:,} steps, {result.tokens:,} tokens, {result.minutes:.1f} minutes{resumed}"),
         ("validation bound", f"{result.figure} nats a token, {result.figure.sequences} sequences"),
     ]
     if result.entropy is not None:

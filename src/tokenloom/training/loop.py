@@ -42,6 +42,8 @@ class Result:
     """What a run reached."""
 
     steps: int
+    resumed_at: int
+    """The step this part of the run began at; `minutes` counts from there."""
     tokens: int
     minutes: float
     figure: Figure
@@ -66,6 +68,8 @@ def train(config: TrainConfig, resume: bool, reporter: Reporter) -> Result:
     averaged = AveragedModel(model, multi_avg_fn=warm_average(config.optimiser.ema))
     saved = find_checkpoint(folder, reporter) if resume else None
     if saved is not None:
+        if config.max_steps is not None and saved.step >= config.max_steps:
+            reporter.say(f"the run is at step {saved.step}, past --max-steps {config.max_steps}: nothing to do")
         restore_weights(saved, model, averaged)
     root, averaged_root = fabric.setup_module(Root(model)), place_average(averaged, fabric)
     optimiser = fabric.setup_optimizers(adam(model, config))
@@ -120,7 +124,7 @@ class _Run:
         minutes = (time.monotonic() - self.started) / 60
         tokens = step * config.optimiser.batch * self.data.length
         parameters = sum(parameter.numel() for parameter in self.model.parameters())
-        return Result(step, tokens, minutes, figure, self.data.entropy, parameters, self.folder)
+        return Result(step, start, tokens, minutes, figure, self.data.entropy, parameters, self.folder)
 
     def _take(self, step: int) -> None:
         """One optimiser step; a loss or gradient that is not finite is reported and skipped."""
