@@ -8,7 +8,7 @@ from torch import Tensor
 
 import tokenloom as tl
 from tests import brute
-from tests.laws.helpers import EXACT, assert_close, probabilities
+from tests.laws.helpers import EXACT, assert_close, every_state, probabilities
 from tests.laws.test_absorbing_state import NUMBER, SEQUENCES, K, L, over_sequences, uniform_bridge
 from tests.statistics import assert_frequencies, assert_uniform, sequence_counts
 from tokenloom.processes import transition_times
@@ -83,6 +83,20 @@ def test_posterior_given_times_is_the_masked_denoiser_of_the_masked_view(alpha: 
     folded = joint_posterior(p0, alpha)[0].reshape(-1, K, K)
     assert_close(probabilities(predicted), torch.stack([folded.sum(2), folded.sum(1)], 1))
     assert_close(probabilities(masked), probabilities(predicted))
+
+
+@pytest.mark.parametrize("alpha", brute.ALPHAS)
+def test_uniform_denoiser_is_the_masked_denoiser_averaged_over_the_times(alpha: float) -> None:
+    """`eq:mudm-udm-denoising-posterior-mixture`: p(x_0 | x_t) = int p(x_0 | x_t, tau) p(tau | x_t)."""
+    p0 = brute.random_p0(K, L)
+    process = tl.MaskedUniform(K, schedule=EXACT)
+    tokens = SEQUENCES.repeat_interleave(len(LOST), 0)
+    level = torch.full((len(tokens),), alpha, dtype=torch.float64)
+    given = tl.Noisy(tokens, 1 - level, level, times(LOST, alpha).repeat(NUMBER, 1))
+    denoiser = probabilities(tl.Oracle(p0, process, predicts=tl.Denoiser).predict(given)).view(NUMBER, len(LOST), L, K)
+    averaged = torch.einsum("tflk,tf->tlk", denoiser, joint_posterior(p0, alpha)[1])
+    exact = tl.Oracle(p0, tl.Uniform(K, schedule=EXACT), predicts=tl.Denoiser).predict(every_state(K, L, alpha))
+    assert_close(averaged, probabilities(exact))
 
 
 @pytest.mark.parametrize("alpha", brute.ALPHAS)
