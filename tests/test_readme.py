@@ -14,6 +14,7 @@ def test_the_python_example_trains_samples_and_converts_exactly() -> None:
     blocks = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
     assert len(blocks) == 1
     names: dict[str, object] = {}
+    torch.manual_seed(0)
     exec(blocks[0], names)
     model, tokens, noisy, denoiser = (names[name] for name in ("model", "tokens", "noisy", "denoiser"))
     assert isinstance(model, tl.DiffusionModel)
