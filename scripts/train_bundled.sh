@@ -25,7 +25,7 @@ case $name in
     run=(
       --recipe chars --method udm --data.path "${3:?give the path of the text}" --data.length 256
       --network.width 144 --network.depth 4 --network.heads 4 --network.condition 64
-      --optimiser.batch 32 --optimiser.lr 1e-3 --optimiser.warmup 200 --optimiser.decay linear
+      --optimiser.batch 16 --optimiser.lr 2e-3 --optimiser.warmup 200 --optimiser.decay linear
       --run.valid-rows 256 --run.validate-every 500 --run.checkpoint-every 250 --max-minutes 50
     ) ;;
   *) echo "there is no bundled model $name" >&2; exit 2 ;;
