@@ -103,9 +103,12 @@ def test_it_is_asked_for_by_name_by_object_or_not_at_all() -> None:
 
 
 def test_what_does_not_go_from_left_to_right_is_refused() -> None:
+    fixed = torch.zeros(L, dtype=torch.int64), torch.ones(L, dtype=torch.bool)
     with pytest.raises(ValueError, match=r"sampled from left to right \(autoregressive\), got the predictor psi"):
         tl.sample(chain(), 1, L, predictor="psi")
     with pytest.raises(ValueError, match="a causal network has no corrector"):
         tl.sample(chain(), 1, L, corrector="informed")
+    with pytest.raises(ValueError, match="reads given tokens as they are, got given='noised'; leave it at auto"):
+        tl.run_sampler(chain(), 1, L, fixed=fixed, given="noised")
     with pytest.raises(ValueError, match="needs a causal network, and this one sees every position"):
         tl.sample(oracle(tl.Uniform), 1, predictor=Autoregressive())
