@@ -3,7 +3,9 @@ r"""Network evaluations, lazily: features for the rows that need them, logits fo
 A kernel draws the branch of every position first and then asks for the prediction only where it is to be drawn from.
 One answer to such a question is a batch of single positions, in the representation the kernel names:
 
-    model's prediction  ->  truncation's representation  ->  truncated  ->  kernel's representation.
+    model's prediction  ->  truncation's representation  ->  truncated  ->  kernel's representation,
+
+in float32 or better.
 
 Rows that no question touches are never evaluated, and a network that ignores the time is not asked again about a row
 that has not changed.  `evaluations` counts what each row has really cost.
@@ -101,6 +103,7 @@ class Prediction:
             nothing = torch.zeros(0, 1, model.process.vocab_size, device=where.device)
             return Answer(where, noisy, kind(nothing))
         logits = model.head(self._evaluated(where.any(1))[where]).unsqueeze(1)
+        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
         posterior: Posterior = model.interpret(logits, noisy)
         truncation = self.evaluator.truncation
         if truncated and truncation is not None:
