@@ -144,6 +144,29 @@ def test_truncation_on_a_masked_model_is_on_its_denoiser_either_way() -> None:
     assert all(torch.equal(tokens, drawn[0]) for tokens in drawn)
 
 
+@pytest.mark.parametrize("kind", [tl.Uniform, tl.Masked, tl.AbsorbingUniform, tl.MaskedUniform])
+@pytest.mark.parametrize("predicts", [tl.Denoiser, tl.LeaveOneOut])
+def test_a_callback_may_ask_for_the_truncated_denoiser_everywhere(
+    kind: type[tl.Process], predicts: type[Posterior]
+) -> None:
+    """A given or visible token is its own point mass, and elsewhere asking more changes nothing of the answer."""
+    truncation = tl.Truncation(top_p=0.7)
+    shown: list[int] = []
+
+    def compare(step: tl.Step) -> None:
+        everywhere = step.prediction.everywhere(tl.Denoiser).log_probs.exp()
+        known = model.process.evidence(step.before).isposinf()
+        assert torch.equal(everywhere[known], torch.nn.functional.one_hot(step.before.tokens[known], K).double())
+        alone = step.prediction.at(~known, tl.Denoiser).posterior.log_probs.exp()
+        assert torch.equal(everywhere[~known], alone.squeeze(1))
+        shown.append(int(known.sum()))
+
+    model = oracle(kind, predicts)
+    fixed = torch.tensor([1, 0]), torch.tensor([True, False])
+    tl.sample(model, 20, steps=4, truncation=truncation, fixed=fixed, on_step=compare)
+    assert min(shown) >= 20
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("truncation", [None, tl.Truncation(top_p=0.9)])
 def test_predictions_in_half_precision_are_converted_in_single(
