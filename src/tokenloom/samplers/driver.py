@@ -118,7 +118,7 @@ def run_sampler(
                 noisy = pin(corrector.correct(evaluate, noisy, generator, index), generator)
             if on_step is not None:
                 on_step(Step(index + 1, len(times) - 1, before, noisy, prediction))
-    return Samples(pin.result(noisy.tokens), evaluate.evaluations)
+    return Samples(noisy.tokens, evaluate.evaluations)
 
 
 def _counted(steps: int, progress: bool) -> Iterable[int]:

@@ -62,10 +62,6 @@ class Pin:
             noisy = replace(noisy, aux=torch.where(self.flags & (noisy.aux == self.tokens), other, noisy.aux))
         return noisy
 
-    def result(self, tokens: Tokens) -> Tokens:
-        """The given tokens are given back."""
-        return tokens if self.tokens is None or self.flags is None else torch.where(self.flags, self.tokens, tokens)
-
 
 def _shows_given(model: Model) -> bool:
     """Whether a clean token among noisy ones is something the model knows."""
