@@ -4,6 +4,7 @@ The false-alarm rate of a chi-square test is at most 1e-6.
 """
 
 import itertools
+from dataclasses import dataclass, field
 
 import pytest
 import torch
@@ -31,8 +32,8 @@ from tests.samplers.helpers import (
 from tests.samplers.laws import masked_bridge, start_of
 from tests.statistics import assert_frequencies, sequence_counts
 from tokenloom.posteriors import Posterior
-from tokenloom.samplers.correctors.gibbs import DeterministicScan, margins
-from tokenloom.samplers.evaluator import Evaluator
+from tokenloom.samplers.correctors.gibbs import DeterministicScan, Informed, margins
+from tokenloom.samplers.evaluator import Evaluator, Prediction
 from tokenloom.samplers.kernel import CORRECTORS, make
 from tokenloom.samplers.selection import gumbel, smallest
 
@@ -123,6 +124,16 @@ def test_informed_corrector_with_temperature_draws_its_position() -> None:
     assert_transitions(transitions(start, corrected.tokens, K), law)
 
 
+def test_informed_corrector_with_temperature_is_a_race_of_three_positions() -> None:
+    """Of two, noise of either sign draws the same: the difference of two Gumbel numbers is symmetric."""
+    rows, logits = 30_000, torch.tensor([[2.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.3, 0.0, 0.0]])
+    model = tl.DiffusionModel(lambda x, t: logits.expand(len(x), -1, -1), tl.Uniform(K, schedule=EXACT))
+    prediction = Evaluator(model, None, rows)(states(torch.zeros(rows, 3, dtype=torch.int64), ALPHA))
+    order = torch.rand(rows, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    chosen = Informed(temperature=0.5).choose(prediction, order, 0)
+    assert_frequencies(chosen.sum(0), torch.softmax(-margins(prediction)[0] / 0.5, 0))
+
+
 @pytest.mark.parametrize("predicts", REPRESENTATIONS)
 def test_margins_are_their_definition(predicts: type[Posterior]) -> None:
     noisy = states(SEQUENCES, ALPHA)
@@ -152,6 +163,23 @@ def test_scan_goes_on_where_it_ended_in_reading_order_over_free_positions() -> N
     unused = torch.zeros_like(tokens).double()
     visited = [kernel.choose(prediction, unused, index)[0].nonzero().flatten().tolist() for index in range(4)]
     assert visited == [[0, 2, 3], [0, 2, 4], [0, 3, 4], [2, 3, 4]]
+
+
+@dataclass(frozen=True)
+class Watched(DeterministicScan):
+    """A scan that remembers the numbers of its steps."""
+
+    seen: list[int] = field(default_factory=list)
+
+    def choose(self, prediction: Prediction, order: Tensor, index: int) -> Tensor:
+        self.seen.append(index)
+        return super().choose(prediction, order, index)
+
+
+def test_scan_counts_its_steps_over_the_whole_run() -> None:
+    scan = Watched(steps=2)
+    tl.sample(oracle(tl.Uniform), 1, steps=7, corrector=scan)  # three predictor steps, two corrections between them
+    assert scan.seen == [0, 1, 2, 3]
 
 
 # ---------------------------------------------------------------------------------------------- forward-backward

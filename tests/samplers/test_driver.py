@@ -14,7 +14,7 @@ from tokenloom.nn import DiT, TransformerConfig
 from tokenloom.randomness import Randomness
 from tokenloom.samplers.evaluator import Evaluator
 from tokenloom.samplers.grids import time_grid
-from tokenloom.samplers.kernel import Corrector
+from tokenloom.samplers.kernel import CORRECTORS, Corrector
 
 UNIFORM, MASKED = oracle(tl.Uniform), oracle(tl.Masked)
 ONES = torch.ones(2, dtype=torch.bool)
@@ -40,6 +40,15 @@ def test_predictor_and_corrector_steps_fit_the_budget_and_fill_it(steps: int, m:
     n = seen[0]
     assert seen == [n] * n
     assert n + (n - 1) * m <= steps < n + 1 + n * m
+
+
+@pytest.mark.parametrize("corrector", CORRECTORS)
+def test_steps_of_every_corrector_count_in_the_budget(corrector: str) -> None:
+    """4 predictor steps with 3 corrector steps between them: 4 + 3 * 3 = 13."""
+    seen: list[tl.Step] = []
+    samples = tl.run_sampler(UNIFORM, 30, steps=13, corrector=f"{corrector}:steps=3", on_step=seen.append)
+    assert len(seen) == 4
+    assert int(samples.evaluations.max()) <= 13
 
 
 def test_grids_fall_from_one_to_zero() -> None:

@@ -25,6 +25,7 @@ from tests.samplers.helpers import (
     transitions,
 )
 from tests.samplers.laws import denoiser, start_of, uniform_bridges
+from tests.statistics import assert_uniform
 from tokenloom.samplers.kernel import PREDICTORS, make
 
 ALPHA_S, ALPHA_T = 0.6, 0.25
@@ -64,6 +65,14 @@ def test_dndm_replaces_what_arrives_by_the_plain_denoiser() -> None:
     mu = denoiser(tl.Uniform, ALPHA_T).repeat_interleave(len(WHEN), 0)
     law = product(torch.where((when == 1).unsqueeze(-1), mu, stay))
     check_step("dndm", oracle(tl.Uniform), start, ALPHA_S, law)
+
+
+def test_dndm_draws_its_times_given_that_they_come_before_the_end() -> None:
+    """alpha_tau is uniform on [alpha_1, 1]; under the linear schedule tau is uniform, whatever alpha_1."""
+    process = tl.Uniform(K, schedule=tl.LinearSchedule(eps=0.5))
+    state = make("dndm", PREDICTORS).initial(process, 5_000, L, torch.Generator().manual_seed(0), torch.device("cpu"))
+    assert state.aux is not None
+    assert_uniform(state.aux)
 
 
 def test_resampled_times_step_draws_x_0_then_the_uniform_bridge_then_the_flags() -> None:

@@ -44,6 +44,17 @@ def test_confidence_shows_the_floor_of_alpha_times_length(alpha_s: float, count:
     assert int(unmasked("confidence", states(HIDDEN, 0.1), alpha_s).sum()) == count
 
 
+@pytest.mark.parametrize(("sampler", "kind"), [("confidence", tl.Masked), ("routing", tl.Uniform)])
+def test_a_whole_number_of_positions_survives_its_rounding(sampler: str, kind: type[tl.Process]) -> None:
+    """Ten positions at t = 0.9: 10 (1 - 0.9) is below 1 in floating point, and means one."""
+    assert 10 * (1 - 0.9) < 1
+    blank = torch.zeros(1, 10, dtype=torch.int64)
+    start = states(blank + MASK if kind is tl.Masked else blank, 0.05, None if kind is tl.Masked else blank.double())
+    arrived = step(make(sampler, PREDICTORS), always(SURE[:1].expand(10, -1), kind(K)), start, 0.1)
+    done = arrived.tokens != MASK if arrived.aux is None else arrived.aux > 0
+    assert int(done.sum()) == 1
+
+
 def test_confidence_counts_what_is_visible_and_never_rewrites_it() -> None:
     """Two of four are visible already: none is added at alpha_s = 0.6, the surest other one at 0.8."""
     start = states(torch.tensor([[MASK, 2, MASK, 1]]), 0.5)

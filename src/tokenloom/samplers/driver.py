@@ -118,7 +118,7 @@ def run_sampler(
                 noisy = pin(corrector.correct(evaluate, noisy, generator, index), generator)
             if on_step is not None:
                 on_step(Step(index + 1, len(times) - 1, before, noisy, prediction))
-    return Samples(pin.result(noisy.tokens), evaluate.evaluations)
+    return Samples(noisy.tokens, evaluate.evaluations)
 
 
 def _counted(steps: int, progress: bool) -> Iterable[int]:
@@ -128,7 +128,7 @@ def _counted(steps: int, progress: bool) -> Iterable[int]:
 def _predictor(model: Model, predictor: Predictor | str) -> Predictor:
     if not model.causal:
         return make(predictor, PREDICTORS) if isinstance(predictor, str) else predictor
-    if predictor in ("ancestral", "autoregressive"):
+    if isinstance(predictor, Autoregressive) or predictor in ("ancestral", "autoregressive"):
         return Autoregressive()
     raise ValueError(f"a causal network is sampled from left to right (autoregressive), got the predictor {predictor}")
 

@@ -3,7 +3,9 @@ r"""Network evaluations, lazily: features for the rows that need them, logits fo
 A kernel draws the branch of every position first and then asks for the prediction only where it is to be drawn from.
 One answer to such a question is a batch of single positions, in the representation the kernel names:
 
-    model's prediction  ->  truncation's representation  ->  truncated  ->  kernel's representation.
+    model's prediction  ->  truncation's representation  ->  truncated  ->  kernel's representation,
+
+in float32 or better.  A position whose own token reveals x_0 is a point mass, and there is nothing to truncate.
 
 Rows that no question touches are never evaluated, and a network that ignores the time is not asked again about a row
 that has not changed.  `evaluations` counts what each row has really cost.
@@ -20,7 +22,7 @@ from tokenloom.categorical import invert, probabilities
 from tokenloom.mixtures import Mixture
 from tokenloom.model import DiffusionModel
 from tokenloom.oracle import ExactModel
-from tokenloom.posteriors import OverTokens, Posterior, convert_at
+from tokenloom.posteriors import Denoiser, OverTokens, Posterior, convert_at
 from tokenloom.processes.base import Process
 from tokenloom.state import Noisy
 from tokenloom.truncation import Truncation
@@ -101,11 +103,21 @@ class Prediction:
             nothing = torch.zeros(0, 1, model.process.vocab_size, device=where.device)
             return Answer(where, noisy, kind(nothing))
         logits = model.head(self._evaluated(where.any(1))[where]).unsqueeze(1)
-        posterior: Posterior = model.interpret(logits, noisy)
-        truncation = self.evaluator.truncation
-        if truncated and truncation is not None:
-            posterior = truncation(convert_at(posterior, truncation.on, noisy, model.process))
-        return Answer(where, noisy, convert_at(posterior, kind, noisy, model.process))
+        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        posterior = model.interpret(logits, noisy)
+        if not truncated or self.evaluator.truncation is None:
+            return Answer(where, noisy, convert_at(posterior, kind, noisy, model.process))
+        return Answer(where, noisy, self._truncated(posterior, kind, noisy))
+
+    def _truncated(self, posterior: Posterior, kind: type[Kind], noisy: Noisy) -> Kind:
+        truncation, process = self.evaluator.truncation, self.evaluator.process
+        assert truncation is not None
+        if isinstance(posterior, Denoiser) and kind is Denoiser:
+            hidden = process.evidence(noisy).isfinite().squeeze(1)
+            if not bool(hidden.all()):
+                part = self._truncated(Denoiser(posterior.logits[hidden]), kind, noisy.sequences(hidden))
+                return kind(posterior.logits.index_put((hidden,), part.logits))
+        return convert_at(truncation(convert_at(posterior, truncation.on, noisy, process)), kind, noisy, process)
 
     def everywhere(self, kind: type[Kind], truncated: bool = True) -> Kind:
         """The prediction at every position, [batch, length, vocab]."""

@@ -37,6 +37,8 @@ class Pin:
         tokens, flags = (part.expand(len(noisy.tokens), -1) if part.ndim == 1 else part for part in fixed)
         if given not in get_args(Given):
             raise ValueError(f"given must be one of {', '.join(get_args(Given))}, got {given!r}")
+        if given == "noised" and model.causal:
+            raise ValueError("a causal network reads given tokens as they are, got given='noised'; leave it at auto")
         if tokens.shape != noisy.tokens.shape:
             raise ValueError(
                 f"fixed tokens have shape {list(tokens.shape)}, but {list(noisy.tokens.shape)} are to be sampled"
@@ -59,10 +61,6 @@ class Pin:
             other = (self.tokens + 1) % self.process.vocab_size  # a token other than U is clean to the network
             noisy = replace(noisy, aux=torch.where(self.flags & (noisy.aux == self.tokens), other, noisy.aux))
         return noisy
-
-    def result(self, tokens: Tokens) -> Tokens:
-        """The given tokens are given back."""
-        return tokens if self.tokens is None or self.flags is None else torch.where(self.flags, self.tokens, tokens)
 
 
 def _shows_given(model: Model) -> bool:

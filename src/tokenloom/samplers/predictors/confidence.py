@@ -45,9 +45,9 @@ class Confidence(Predictor):
         process, movable = evaluate.process, free(noisy)
         assert isinstance(process, Masked)
         order, token = two_numbers(noisy, generator)
-        hidden = movable & (noisy.tokens == process.mask)
+        hidden = noisy.tokens == process.mask
         visible = torch.floor(movable.sum(1, keepdim=True) * process.alpha(s)[:, None] + 1e-9).long()
-        count = (visible - (movable & ~hidden).sum(1, keepdim=True)).clamp(min=0)
+        count = visible - (movable & ~hidden).sum(1, keepdim=True)
         prediction = evaluate(noisy)
         answer = prediction.at(hidden & (count > 0), Denoiser)
         sure = self._score(torch.softmax(answer.posterior.logits.float(), -1)).double()

@@ -46,6 +46,6 @@ class Planned(Predictor):
         )
         gamma = ((process.alpha(s) - noisy.alpha_t) / (1 - noisy.alpha_t))[:, None]
         count = torch.floor(gamma * planner.sum(1, keepdim=True) + rounding).long()
-        chosen = smallest(-(planner.log() + gumbel(order)), count) & (planner > 0)
+        chosen = smallest(-(planner.log() + gumbel(order)), count)
         picked = prediction.at(chosen, LeaveOneOut)
         return process.arrive(noisy, picked.draw(noisy.tokens, token), s)

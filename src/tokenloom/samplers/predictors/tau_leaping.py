@@ -34,7 +34,7 @@ class TauLeaping(Predictor):
         count, token = two_numbers(noisy, generator)
         branch = uniform(tuple(noisy.tokens.shape), generator, noisy.tokens.device)
         no_jump = torch.exp(-(noisy.t - s)[:, None] * process.rate_bound(noisy))
-        answer = evaluate(noisy).at((count >= no_jump) & (no_jump < 1), natural(evaluate.model))
+        answer = evaluate(noisy).at(count >= no_jump, natural(evaluate.model))
         rates = process.reverse_rates(answer.noisy, answer.posterior)
         mean = answer.rows(noisy.t - s)[:, None] * rates.elsewhere().sum(-1)
         number, zero = answer.at(count), torch.exp(-mean)

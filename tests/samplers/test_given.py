@@ -1,0 +1,128 @@
+"""Given positions: kernels leave them alone, the driver shows them as it says, and they cost nothing."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor
+
+import tokenloom as tl
+from tests import brute
+from tests.samplers.helpers import MASK, P0, ROWS, K, oracle, states, step
+from tests.statistics import assert_frequencies
+from tokenloom.nn import DiT, TransformerConfig
+from tokenloom.samplers.evaluator import Evaluator
+from tokenloom.samplers.kernel import CORRECTORS, PREDICTORS, make
+
+OPTIONS = {
+    "psi": "psi:kappa=0.2",
+    "remasking": "remasking:eta=1",
+    "mudm": "mudm:resample=true",
+    "gillespie": "gillespie:floor=0.4",
+    "informed": "informed:parallel=2",
+    "scan": "scan:parallel=2",
+}
+"""Where the defaults move little."""
+BARE = [(OPTIONS.get(name, name), kind) for name, kernel in PREDICTORS.items() for kind in kernel.serves]
+BARE += [(OPTIONS.get(name, name), kind) for name, kernel in CORRECTORS.items() for kind in kernel.serves]
+
+
+@pytest.mark.parametrize("s", [0.35, 0.0])
+@pytest.mark.parametrize(("name", "kind"), BARE)
+def test_a_kernel_by_itself_leaves_given_positions_and_asks_nothing_of_rows_that_are_all_given(
+    name: str, kind: type[tl.Process], s: float
+) -> None:
+    """Without the driver, which would put them back: both positions of the first rows, one of the others."""
+    rows, generator = 200, torch.Generator().manual_seed(0)
+    predicting = name.split(":")[0] in PREDICTORS
+    model = make(name, PREDICTORS).prepare(oracle(kind)) if predicting else oracle(kind)
+    x_0 = torch.randint(0, K, (rows, 2), generator=generator)
+    given = torch.tensor([[True, False]]).repeat(rows, 1)
+    given[: rows // 2] = True
+    noisy = model.process.corrupt(x_0, torch.full((rows,), 0.6, dtype=torch.float64), generator, given)
+    evaluate = Evaluator(model, None, rows)
+    if predicting:
+        predictor = make(name, PREDICTORS)
+        own = predictor.initial(model.process, rows, 2, generator, torch.device("cpu")).aux
+        noisy = replace(noisy, aux=own if noisy.aux is None else noisy.aux)
+        after = predictor.step(evaluate, noisy, torch.full_like(noisy.t, s), generator)
+    else:
+        after = make(name, CORRECTORS).correct(evaluate, noisy, generator, 0)
+    assert torch.equal(after.tokens[given], x_0[given])
+    assert int(evaluate.evaluations[: rows // 2].sum()) == 0
+    assert s > 0 or int(evaluate.evaluations.sum()) > 0
+
+
+def test_gillespie_goes_on_at_its_rate_beside_given_positions() -> None:
+    """The second token is given, so the first goes by the reverse chain of p_0(. | second)."""
+    alpha_s, alpha_t = 0.6, 0.25
+    start = states(torch.tensor([[0, 1]]).repeat(ROWS // 4, 1), alpha_t)
+    noisy = replace(start, fixed=torch.tensor([[False, True]]).expand_as(start.tokens))
+    arrived = step(make("gillespie", PREDICTORS), oracle(tl.Uniform), noisy, alpha_s).tokens
+    law = brute.reverse_kernel(P0[:, 1] / P0[:, 1].sum(), brute.uniform_pi(K, 1), alpha_s, alpha_t)[0]
+    assert_frequencies(torch.bincount(arrived[:, 0], minlength=K), law)
+
+
+def visited(model: tl.Oracle, sampler: str, given: str, corrector: str | None = None) -> list[tl.Noisy]:
+    """The states of a run with a first token of 1 given."""
+    steps: list[tl.Step] = []
+    tl.run_sampler(
+        model,
+        300,
+        steps=7,
+        predictor=sampler,
+        corrector=corrector,
+        fixed=(torch.tensor([1, 0]), torch.tensor([True, False])),
+        generator=torch.Generator().manual_seed(0),
+        given=given,  # type: ignore[arg-type]
+        on_step=steps.append,
+    )
+    return [steps[0].before, *(step.after for step in steps)]
+
+
+@pytest.mark.parametrize("corrector", [None, "forward-backward:amount=0.9"])
+def test_noised_given_positions_hold_noise_or_their_token_after_every_step_and_correction(
+    corrector: str | None,
+) -> None:
+    """Under masks: the mask or the token, never another."""
+    first = torch.stack([state.tokens[:, 0] for state in visited(oracle(tl.Masked), "ancestral", "noised", corrector)])
+    assert set(first.unique().tolist()) == {1, MASK}  # type: ignore[no-untyped-call]
+
+
+@pytest.mark.parametrize("sampler", ["ancestral", "reaudm"])
+def test_a_given_token_is_never_its_own_absorbing_state(sampler: str) -> None:
+    """A network takes a token that equals U for noise."""
+    for state in visited(oracle(tl.AbsorbingUniform), sampler, "clean"):
+        assert state.aux is not None
+        assert not bool((state.aux[:, 0] == 1).any())
+
+
+def network(states: int, fixed: bool, absorbing: bool = False) -> DiT:
+    return DiT(TransformerConfig(K, states, 2, 16, 1, 2, 8, fixed=fixed, absorbing=absorbing))
+
+
+AUTOMATIC = [
+    (oracle(tl.Uniform), True),
+    (tl.DiffusionModel(network(K, True), tl.Uniform(K)), True),
+    (tl.DiffusionModel(network(K, False), tl.Uniform(K)), False),
+    (tl.DiffusionModel(lambda tokens, time: torch.zeros(*tokens.shape, K), tl.Uniform(K)), False),
+    (tl.DiffusionModel(network(K + 1, False), tl.Masked(K), predicts=tl.Denoiser), True),
+    (tl.DiffusionModel(network(K + 1, False), tl.MaskedUniform(K), predicts=tl.Denoiser), True),
+    (tl.DiffusionModel(network(K, False, True), tl.AbsorbingUniform(K), predicts=tl.Denoiser), True),
+]
+
+
+@pytest.mark.parametrize(("model", "clean"), AUTOMATIC)
+def test_given_tokens_are_shown_clean_to_models_that_know_them(
+    model: tl.Oracle | tl.DiffusionModel, clean: bool
+) -> None:
+    seen: list[Tensor] = []
+    tl.sample(
+        model,
+        200,
+        2,
+        steps=3,
+        fixed=(torch.tensor([1, 0]), torch.tensor([True, False])),
+        on_step=lambda step: seen.append(step.before.tokens[:, 0]),
+    )
+    assert bool((torch.stack(seen) == 1).all()) == clean
