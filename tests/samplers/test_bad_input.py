@@ -39,6 +39,8 @@ CASES: list[tuple[str, Callable[[], object], str]] = [
     ("no such choice", lambda: tl.sample(MASKED, 1, predictor="remasking:schedule=up"), "remasking:schedule must be one of cap, rescale, switch, loop, got 'up'"),
     ("not as text", lambda: tl.sample(UNIFORM, 1, predictor="greedy-tail:inner=psi"), "greedy-tail:inner cannot be given as text"),
     ("kappa above 1", lambda: tl.sample(UNIFORM, 1, predictor="psi:kappa=2"), r"kappa must be in \[0, 1\], got 2"),
+    ("since no number", lambda: tl.sample(UNIFORM, 1, predictor="psi:since=nan"), r"since must be in \[0, 1\], got nan"),
+    ("switch above 1", lambda: tl.sample(MASKED, 1, predictor="remasking:switch=2"), r"switch must be in \[0, 1\], got 2"),
     ("eta above 1", lambda: tl.sample(MASKED, 1, predictor="remasking:eta=2"), r"eta must be in \[0, 1\], got 2"),
     ("a loop upside down", lambda: tl.sample(MASKED, 1, predictor="remasking:loop_start=0.1,loop_end=0.2"), "a loop needs 0 < loop_end < loop_start < 1"),
     ("a floor of 0", lambda: tl.sample(UNIFORM, 1, predictor="gillespie:floor=0"), r"floor must be in \(0, 1\), got 0"),

@@ -36,13 +36,14 @@ class Psi(Predictor):
     serves = (Uniform, MaxCoupling)
 
     def __post_init__(self) -> None:
-        if not 0 <= self.kappa <= 1:
-            raise ValueError(f"kappa must be in [0, 1], got {self.kappa}")
+        for name in ("kappa", "since"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name} must be in [0, 1], got {getattr(self, name)}")
 
     def step(self, evaluate: Evaluator, noisy: Noisy, s: PerRow, generator: Randomness | None) -> Noisy:
         process = evaluate.process
         branch, token = two_numbers(noisy, generator)
-        kappa = torch.where(noisy.t <= self.since, self.kappa, 1.0)
+        kappa = torch.ones_like(noisy.t).masked_fill(noisy.t <= self.since, self.kappa)
         moving = free(noisy) & (branch >= kappa[:, None] * process.stay_bound(noisy, s))
         answer = evaluate(noisy).at(moving, Denoiser)
         bridge = process.bridge(answer.noisy, answer.rows(s), answer.posterior)

@@ -46,10 +46,12 @@ class Remasking(Predictor):
     """Where the loop ends (loop)."""
 
     serves = (Masked,)
+    exact_unless = "schedule=loop"
 
     def __post_init__(self) -> None:
-        if not 0 <= self.eta <= 1:
-            raise ValueError(f"eta must be in [0, 1], got {self.eta}")
+        for name in ("eta", "switch"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name} must be in [0, 1], got {getattr(self, name)}")
         if not 0 < self.loop_end < self.loop_start < 1:
             raise ValueError(f"a loop needs 0 < loop_end < loop_start < 1, got {self.loop_end} and {self.loop_start}")
 
