@@ -28,10 +28,23 @@ def test_a_bundled_model_loads_by_name_and_says_what_it_was_trained_on(name: str
     assert all(torch.equal(value, loaded[key]) for key, value in run.model.state_dict().items())
 
 
-def test_the_sudoku_solver_is_bundled() -> None:
-    model = tl.load("sudoku-udm-loo")
-    assert isinstance(model.process, tl.Uniform)
-    assert model.predicts is tl.LeaveOneOut
+@pytest.mark.parametrize(
+    ("name", "process", "predicts"),
+    [
+        ("sudoku-udm-loo", tl.Uniform, tl.LeaveOneOut),
+        ("sudoku4-udm-loo", tl.Uniform, tl.LeaveOneOut),
+        ("sudoku6-udm-loo", tl.Uniform, tl.LeaveOneOut),
+        ("sudoku-mdm", tl.Masked, tl.Denoiser),
+        ("sudoku-audm", tl.AbsorbingUniform, tl.Denoiser),
+    ],
+)
+def test_a_bundled_model_is_what_its_name_says(
+    name: str, process: type[tl.Process], predicts: type[tl.posteriors.Posterior]
+) -> None:
+    model = tl.load(name)
+    assert type(model.process) is process
+    assert model.predicts is predicts
+    assert sum(parameter.numel() for parameter in model.parameters()) < 1_500_000
 
 
 def test_bundled_models_are_small_and_hold_no_paths() -> None:

@@ -22,6 +22,7 @@ from tokenloom.evaluation.solving import Solver, solve_puzzles
 SOLUTION = "534678912672195348198342567859761423426853791713924856961537284287419635345286179"
 PUZZLE = "53..7....6..195....98....6.8...6...34..8.3..17...2...6.6....28....419..5....8..79"
 EASY = "".join("." if index % 4 == 1 else digit for index, digit in enumerate(SOLUTION))
+SIX = "..5.3..1324....3...31.2.....6..4...."
 OPEN = "." * 81
 
 
@@ -40,7 +41,7 @@ def test_a_grid_that_is_not_valid_ends_in_status_1() -> None:
     assert lines[2].startswith("1 of 2 solved (50.0%), 1.50 tries a puzzle")
 
 
-@pytest.mark.parametrize("puzzle", ["..3.1......4.2.."])
+@pytest.mark.parametrize("puzzle", ["..3.1......4.2..", SIX])
 def test_smaller_grids_meet_a_model_of_their_size(puzzle: str, capsys: pytest.CaptureFixture[str]) -> None:
     main(["solve", puzzle, "--json"])  # a status other than 0 would raise
     record = json.loads(capsys.readouterr().out)
@@ -104,7 +105,7 @@ def with_symbol(symbol: str, row: int, column: int) -> str:
         (["12........3...4."], "contradicts itself: no digit is left for row 1, column 3"),
         (["puzzles.csv"], "puzzles.csv is no file, and no puzzle of 16, 36 or 81 characters"),
         ([PUZZLE, "--model", "sudoku-udm"], "sudoku-udm is no run"),
-        ([PUZZLE, "--model", "sudoku-udm"], "did you mean sudoku-udm-loo"),
+        ([PUZZLE, "--model", "sudoku-udm-lo"], "did you mean sudoku-udm-loo"),
         ([PUZZLE, "--tries", "0"], "tries must be at least 1, got 0"),
         ([PUZZLE, "--sampler", "ancestrall"], "there is no sampler 'ancestrall'; did you mean ancestral?"),
         ([PUZZLE, "--corrector-steps", "-1"], "--corrector-steps must not be negative, got -1"),

@@ -27,7 +27,7 @@ from tokenloom.evaluation.solving import Outcome, Solver, check_fits, solve_puzz
 from tokenloom.samplers import Step
 from tokenloom.types import Tokens
 
-MODELS = {4: "sudoku4-udm-loo", 9: "sudoku-udm-loo"}
+MODELS = {4: "sudoku4-udm-loo", 6: "sudoku6-udm-loo", 9: "sudoku-udm-loo"}
 """The bundled model that solves a puzzle of each side unless another is named."""
 
 
@@ -63,7 +63,7 @@ class SolveConfig:
 def solve(config: Annotated[SolveConfig, tyro.conf.arg(name="")]) -> None:
     """Solve a Sudoku, or a file of them, with a diffusion model."""
     puzzles, solver = read(config.puzzle), solver_of(config)
-    run = open_run(config.model or MODELS.get(SIDES[puzzles.shape[1]], MODELS[9]))
+    run = open_run(config.model or MODELS[SIDES[puzzles.shape[1]]])
     check_fits(run.model, puzzles)
     single = len(puzzles) == 1
     console, start = Console(), time.perf_counter()
