@@ -65,6 +65,22 @@ def band(axes: Any, x: Sequence[float], y: Sequence[float], error: Sequence[floa
     axes.plot(x, middle, dash, color=colour, marker="o", markersize=3.2, label=label, clip_on=False)
 
 
+def bars(
+    axes: Any,
+    x: Sequence[float],
+    y: Sequence[float],
+    interval: tuple[Sequence[float], Sequence[float]],
+    label: str,
+    number: int,
+) -> None:
+    """A line with a bar of error at every point, for many lines in one figure; each is moved aside a little."""
+    colour, dash = COLOURS[number % len(COLOURS)], DASHES[number // len(COLOURS) % len(DASHES)]
+    place, middle = np.asarray(x, dtype=float) * 1.012**number, np.asarray(y, dtype=float)
+    error = np.abs(np.asarray(interval, dtype=float) - middle)
+    look = {"linestyle": dash, "color": colour, "marker": "o", "markersize": 3.4, "elinewidth": 0.8}
+    axes.errorbar(place, middle, error, label=label, **look)
+
+
 def picture(axes: Any, values: FloatArray, colours: str, low: float, high: float) -> Any:
     """A grid of numbers as an image without axes."""
     axes.set(xticks=[], yticks=[])

@@ -16,7 +16,7 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from tokenloom.data.sudoku_puzzles import Puzzles, is_valid
-from tokenloom.evaluation.plots import band, canvas
+from tokenloom.evaluation.plots import bars, canvas
 from tokenloom.model import DiffusionModel
 from tokenloom.randomness import RowGenerators, derive_seed
 from tokenloom.samplers import run_sampler
@@ -130,14 +130,17 @@ def draw_solving(found: Sequence[Solving], path: Path) -> None:
     for item in found:
         label = f"{item.run}, {item.sampler}" + ("" if item.corrector is None else f" + {item.corrector}")
         groups.setdefault(label, []).append(item)
-    with canvas(path, 1, 1, 6.4, 4.0) as (_, grid):
+    with canvas(path, 1, 1, 7.6, 3.6) as (_, grid):
         axes = grid[0][0]
         for number, (label, items) in enumerate(groups.items()):
             items.sort(key=lambda item: item.steps)
-            error = [(item.high - item.low) / 4 for item in items]
-            band(axes, [item.steps for item in items], [item.solve_rate for item in items], error, label, number)
-        axes.set(xscale="log", xlabel="network evaluations", ylabel="puzzles solved", title="Sudoku")
+            rates = [100 * item.solve_rate for item in items]
+            interval = [100 * item.low for item in items], [100 * item.high for item in items]
+            bars(axes, [item.steps for item in items], rates, interval, label, number)
+        axes.set(
+            xscale="log", xlabel="network evaluations", ylim=(0, 102), title=f"% solved of {found[0].puzzles} Sudokus"
+        )
         ticks = sorted({item.steps for item in found})
         axes.set_xticks(ticks, [str(tick) for tick in ticks])
         axes.minorticks_off()
-        axes.legend(fontsize=8)
+        axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
