@@ -36,6 +36,7 @@ def test_a_bundled_model_loads_by_name_and_says_what_it_was_trained_on(name: str
         ("sudoku6-udm-loo", tl.Uniform, tl.LeaveOneOut),
         ("sudoku-mdm", tl.Masked, tl.Denoiser),
         ("sudoku-audm", tl.AbsorbingUniform, tl.Denoiser),
+        ("shakespeare-udm-loo", tl.Uniform, tl.LeaveOneOut),
     ],
 )
 def test_a_bundled_model_is_what_its_name_says(

@@ -1,6 +1,7 @@
 """`tokenloom sample`: what a person sees and gets, and what a wrong input meets."""
 
 import json
+import re
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -134,3 +135,15 @@ def test_every_sampler_is_listed(text: str, capsys: pytest.CaptureFixture[str]) 
     main(["sample", text, "--sampler", "list"])
     shown = capsys.readouterr().out
     assert all(name in shown for name in [*PREDICTORS, *CORRECTORS])
+
+
+def test_the_bundled_text_model_goes_on_where_a_prompt_ends(capsys: pytest.CaptureFixture[str]) -> None:
+    """Most of its words of four letters and more end in one of nine letters, as English ones do (9 in 26 by chance)."""
+    options = ["--num", "2", "--steps", "32", "--top-p", "0.9", "--prompt", "ROMEO:\nI "]
+    record = run_json(capsys, "shakespeare-udm-loo", *options)
+    for sample in record["samples"]:  # type: ignore[attr-defined]
+        assert sample.startswith("ROMEO:\nI ")
+        assert len(sample) == 256
+        words = [word for word in re.findall(r"[a-z]+", sample[9:]) if len(word) >= 4]
+        assert len(words) > 10
+        assert sum(word[-1] in "edtnrsyhl" for word in words) > 0.7 * len(words)

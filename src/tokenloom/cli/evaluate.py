@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
@@ -155,15 +156,16 @@ def _cell_text(cell: Cell) -> str:
 
 def data_table(results: Results) -> Table:
     """What exactly was scored, once for each different tokenisation."""
-    table = Table(title="Data", title_justify="left")
-    for column in ("data", "tokens", "rows", "packing", "tokenizer", "detokeniser", "sha256"):
-        table.add_column(column, overflow="fold", justify="right" if column in ("tokens", "rows") else "left")
+    table = Table(title="Data", title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    for column in ("data", "tokens", "rows", "packing", "tokenizer", "undone", "sha256"):
+        numbers, whole = column in ("tokens", "rows"), column not in ("data", "tokenizer")
+        table.add_column(column, overflow="fold", justify="right" if numbers else "left", no_wrap=whole, min_width=5)
     cells = [(name, cell) for row in results.values() for name, cell in row.items()]
     seen: dict[Fingerprint, tuple[str, int]] = {}
     for name, cell in cells:
         seen.setdefault(cell.data.fingerprint, (name, cell.likelihood.sequences))
     for mark, (name, scored) in seen.items():
-        rows = f"{scored:,} of {mark.sequences:,} x {mark.length}"
+        rows = f"{scored:,}/{mark.sequences:,} x {mark.length}"
         about = (mark.packing or "-", mark.tokenizer or "-", mark.detokeniser or "-")
         table.add_row(name, f"{mark.tokens:,}", rows, *about, mark.sha256[:12])
     return table
