@@ -51,8 +51,8 @@ def save_model(
     partial.mkdir(parents=True, exist_ok=True)
     try:
         save_file(tensors, partial / "model.safetensors")
-        (partial / "model.safetensors").chmod(0o666 & ~_umask())  # the library writes for the owner alone
         (partial / "config.json").write_text(json.dumps(describe(model) | {"about": about or {}}, indent=2))
+        shutil.copymode(partial / "config.json", partial / "model.safetensors")  # which was for the owner alone
         if folder.exists():
             folder.rename(old)
         partial.rename(folder)
@@ -72,12 +72,6 @@ def _check_replaceable(folder: Path) -> None:
     others = sorted({path.name for path in folder.iterdir()} - FILES) if folder.exists() else []
     if others:
         raise ValueError(f"{folder} holds {others[0]}, which is no part of a model; save to a new folder")
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def describe(model: DiffusionModel) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 import tokenloom as tl
+from tests.cli.helpers import refusal
 from tests.training.helpers import tiny
 from tokenloom.cli import main
 from tokenloom.cli.evaluate import column_name
@@ -67,13 +68,6 @@ def text_run(folder: Path, text: Path, method: str = "udm", **changes: Any) -> t
 def record(folder: Path, name: str) -> dict[str, Any]:
     content: dict[str, Any] = json.loads((folder / "evaluation" / f"{name}.json").read_text())
     return content
-
-
-def failing(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
-    with pytest.raises(SystemExit) as ending:
-        main(["evaluate", *arguments])
-    assert ending.value.code == 2
-    return " ".join(capsys.readouterr().err.split())
 
 
 def test_the_figure_is_that_of_nelbo_and_stands_beside_the_entropy(
@@ -203,20 +197,19 @@ def test_columns_are_named_by_what_tells_them_apart(tmp_path: Path) -> None:
 def test_what_cannot_be_evaluated_gets_a_sentence(
     trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert "name at least one run folder" in failing([], capsys)
-    assert "nowhere is no run" in failing(["nowhere"], capsys)
-    assert f"a run is named twice: {trained}" in failing([str(trained), str(trained)], capsys)
-    assert "its data is markov, got text.txt" in failing([str(trained), "--data", "text.txt"], capsys)
-    assert "has 17 tokens, but markov was trained on 5" in failing([str(trained), "--data", "digits"], capsys)
+    assert "name at least one run folder" in refusal(capsys, "evaluate")
+    assert "nowhere is no run" in refusal(capsys, "evaluate", "nowhere")
+    assert f"a run is named twice: {trained}" in refusal(capsys, "evaluate", str(trained), str(trained))
+    assert "its data is markov, got text.txt" in refusal(capsys, "evaluate", str(trained), "--data", "text.txt")
+    assert "has 17 tokens, but markov was trained on 5" in refusal(capsys, "evaluate", str(trained), "--data", "digits")
     (tmp_path / "text.txt").write_text(TEXT * 40)
     text_run(tmp_path / "run", tmp_path / "text.txt")
-    assert "no intact checkpoint with raw weights" in failing(["run", "--weights", "raw"], capsys)
+    assert "no intact checkpoint with raw weights" in refusal(capsys, "evaluate", "run", "--weights", "raw")
     (tmp_path / "short.txt").write_text("the loom")
-    assert "has 8 tokens, but one row needs 16" in failing(["run", "--data", "short.txt"], capsys)
+    assert "has 8 tokens, but one row needs 16" in refusal(capsys, "evaluate", "run", "--data", "short.txt")
     (tmp_path / "empty.txt").write_text(" \n")
-    assert "empty.txt is empty" in failing(["run", "--data", "empty.txt"], capsys)
-    assert "there is no file, folder or data set wikitxt; did you mean wikitext" in failing(
-        ["run", "--data", "wikitxt"], capsys
-    )
+    assert "empty.txt is empty" in refusal(capsys, "evaluate", "run", "--data", "empty.txt")
+    unknown = refusal(capsys, "evaluate", "run", "--data", "wikitxt")
+    assert "there is no file, folder or data set wikitxt; did you mean wikitext" in unknown
     (tmp_path / "file").touch()
-    assert "cannot write" in failing([str(trained), "--rows", "5", "--out", "file/here"], capsys)
+    assert "cannot write" in refusal(capsys, "evaluate", str(trained), "--rows", "5", "--out", "file/here")

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import tokenloom as tl
+from tests.cli.helpers import refusal
 from tokenloom import cli
 from tokenloom.cli import main
 from tokenloom.cli.quickstart import WAYS, clear, config_of, standard_error, train_one, unseen_puzzles
@@ -128,10 +129,12 @@ def test_smoothing_keeps_a_constant() -> None:
 
 @pytest.mark.parametrize(("option", "value"), [("--minutes", "0"), ("--puzzles", "-3")])
 def test_a_wrong_option_ends_in_one_sentence(option: str, value: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as exit_info:
-        main(["quickstart", option, value])
-    assert exit_info.value.code == 2
-    assert "minutes must be positive and puzzles at least 1, got " in capsys.readouterr().err
+    assert "minutes must be positive and puzzles at least 1, got " in refusal(capsys, "quickstart", option, value)
+
+
+def test_a_folder_that_cannot_be_written_is_named_before_anything_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    said = refusal(capsys, "quickstart", "--out", "/dev/null/here", "--minutes", "0.01")
+    assert "cannot write to /dev/null/here: " in said
 
 
 def test_an_error_keeps_its_brackets(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,8 +10,9 @@ import tokenloom as tl
 from tests import brute
 from tests.statistics import FALSE_ALARM
 from tokenloom.data.markov import markov_chain
+from tokenloom.grouped_ratio import grouped_ratio
 from tokenloom.nn import TransformerConfig
-from tokenloom.objectives.time_integral import Times, group_levels, grouped_ratio
+from tokenloom.objectives.time_integral import Times, group_levels
 from tokenloom.posteriors import Posterior
 
 K, L = 3, 2

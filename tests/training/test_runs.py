@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.helpers import refusal
 from tests.training.helpers import TINY, finish, losses, start, weights
 from tokenloom.cli import main
 
@@ -84,17 +85,9 @@ def test_what_makes_no_sense_is_refused(
     arguments: list[str], sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert sentence in refusal(
-        capsys, *arguments, *([] if "--resume" in arguments else ["--out", str(tmp_path / "run")])
+        capsys, "train", *arguments, *([] if "--resume" in arguments else ["--out", str(tmp_path / "run")])
     )
     assert not list(tmp_path.iterdir())
-
-
-def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """What the command says before it ends with status 2."""
-    with pytest.raises(SystemExit) as stop:
-        main(["train", *arguments])
-    assert stop.value.code == 2
-    return " ".join(capsys.readouterr().err.split())
 
 
 def test_a_folder_that_holds_a_run_or_cannot_be_written_is_named(
@@ -102,13 +95,15 @@ def test_a_folder_that_holds_a_run_or_cannot_be_written_is_named(
 ) -> None:
     run = str(tmp_path / "run")
     main(["train", *TINY, "--max-steps", "2", "--out", run])
-    assert "already holds a run: go on with --resume" in refusal(capsys, *TINY, "--max-steps", "2", "--out", run)
+    assert "already holds a run: go on with --resume" in refusal(
+        capsys, "train", *TINY, "--max-steps", "2", "--out", run
+    )
     main(["train", "--resume", run, "--max-steps", "1"])
     assert "the run is at step 2, past --max-steps 1: nothing to do" in " ".join(capsys.readouterr().err.split())
     main(["train", "--resume", run, "--max-steps", "3"])
     assert "minutes since step 2" in capsys.readouterr().out
-    changed = refusal(capsys, "--resume", run, "--optimiser.lr", "0.5", "--network.depth", "3")
+    changed = refusal(capsys, "train", "--resume", run, "--optimiser.lr", "0.5", "--network.depth", "3")
     assert "network.depth (1 -> 3), optimiser.lr (0.001 -> 0.5)" in changed
     (tmp_path / "file").write_text("")
-    blocked = refusal(capsys, *TINY, "--max-steps", "2", "--out", str(tmp_path / "file" / "run"))
-    assert "cannot write to the run folder" in blocked
+    blocked = refusal(capsys, "train", *TINY, "--max-steps", "2", "--out", str(tmp_path / "file" / "run"))
+    assert "cannot write to " in blocked

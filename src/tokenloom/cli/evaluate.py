@@ -158,8 +158,9 @@ def data_table(results: Results) -> Table:
     """What exactly was scored, once for each different tokenisation."""
     table = Table(title="Data", title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for column in ("data", "tokens", "rows", "packing", "tokenizer", "undone", "sha256"):
-        numbers, whole = column in ("tokens", "rows"), column not in ("data", "tokenizer")
-        table.add_column(column, overflow="fold", justify="right" if numbers else "left", no_wrap=whole, min_width=5)
+        side: Literal["left", "right"] = "right" if column in ("tokens", "rows") else "left"
+        whole = column not in ("data", "tokenizer")
+        table.add_column(column, overflow="fold", justify=side, no_wrap=whole, min_width=len(column))
     cells = [(name, cell) for row in results.values() for name, cell in row.items()]
     seen: dict[Fingerprint, tuple[str, int]] = {}
     for name, cell in cells:

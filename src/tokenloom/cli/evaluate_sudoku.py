@@ -1,6 +1,6 @@
 """`tokenloom evaluate RUN --task sudoku`: solve rates over steps and samplers, as a table, a picture and JSON."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from importlib.metadata import version
@@ -16,7 +16,7 @@ from tokenloom.evaluation.extras import evaluation_extra
 from tokenloom.evaluation.records import check_writable, write_json
 from tokenloom.evaluation.runs import Run, open_runs
 from tokenloom.evaluation.sudoku import STEPS, Solving, draw_solving, solve_rate
-from tokenloom.samplers.kernel import CORRECTORS, PREDICTORS, make
+from tokenloom.samplers.kernel import CORRECTORS, PREDICTORS, Kernel, make
 
 GIVENS = {4: (5, 8), 6: (10, 14), 9: (31, 37)}
 """Fewest and most givens of generated puzzles by default, for each side."""
@@ -51,9 +51,10 @@ def evaluate_sudoku(names: Sequence[str], task: SudokuTask, out: str | None) -> 
     evaluation_extra("matplotlib")
     puzzles = _puzzles(task, runs[0].model.process.vocab_size)
     settings = [
-        (run, sampler, corrector, steps)
+        (run, sampler, None if corrector == "none" else corrector, steps)
         for run in runs
-        for sampler, corrector in _served(run, task)
+        for sampler in _served(run, task.samplers, PREDICTORS)
+        for corrector in _served(run, task.correctors, CORRECTORS)
         for steps in task.steps
     ]
     found: list[Solving] = []
@@ -72,18 +73,13 @@ def evaluate_sudoku(names: Sequence[str], task: SudokuTask, out: str | None) -> 
     console.print(f"[dim]{folder / 'sudoku.json'}, sudoku.png[/]", highlight=False, soft_wrap=True)
 
 
-def _served(run: Run, task: SudokuTask) -> list[tuple[str, str | None]]:
-    """The samplers and correctors that can run this model; there must be one of each."""
-    samplers = {text: make(text, PREDICTORS) for text in task.samplers}
-    correctors = {text: make(text, CORRECTORS) for text in task.correctors if text != "none"}
-    kind = type(run.model.process)
-    if not any(kind in sampler.serves for sampler in samplers.values()):
-        next(iter(samplers.values())).check(run.model)
-    plain: list[str | None] = [None] if "none" in task.correctors else []
-    if not plain and not any(kind in corrector.serves for corrector in correctors.values()):
-        next(iter(correctors.values())).check(run.model)
-    able = plain + [text for text, corrector in correctors.items() if kind in corrector.serves]
-    return [(text, corrector) for text, sampler in samplers.items() if kind in sampler.serves for corrector in able]
+def _served(run: Run, texts: Sequence[str], registry: Mapping[str, type[Kernel]]) -> list[str]:
+    """Those that can run this model; there must be one."""
+    kernels = {text: make(text, registry) for text in texts if text != "none"}
+    able = [text for text in texts if text == "none" or type(run.model.process) in kernels[text].serves]
+    if not able:
+        kernels[texts[0]].check(run.model)
+    return able
 
 
 def _puzzles(task: SudokuTask, side: int) -> Puzzles:

@@ -16,7 +16,6 @@ from rich.progress import track
 from torch import Tensor
 
 from tokenloom import __version__
-from tokenloom.cli.corrector_option import corrector_of
 from tokenloom.cli.given import read_given
 from tokenloom.cli.samples_file import check_out, write_samples
 from tokenloom.cli.view import Canvas, canvas_of, frame
@@ -76,10 +75,11 @@ def sample(config: Annotated[SampleConfig, tyro.conf.arg(name="")]) -> None:
     if config.num < 1 or config.batch < 1:
         raise ValueError(f"--num and --batch must be at least 1, got {config.num} and {config.batch}")
     run = open_run(config.run)
+    fixed, length = read_given(run, config.prompt, config.infill, config.length)
     if config.out is not None:
-        check_out(config.out, run)
+        check_out(config.out, length)
     canvas, console = canvas_of(run), Console()
-    tokens, evaluations, seconds = draw(run, config, canvas)
+    tokens, evaluations, seconds = draw(run, config, canvas, fixed, length)
     record = {
         "samples": [canvas.plain(row) for row in tokens.tolist()],
         "tokens": tokens.tolist(),
@@ -101,10 +101,11 @@ def sample(config: Annotated[SampleConfig, tyro.conf.arg(name="")]) -> None:
     )
 
 
-def draw(run: Run, config: SampleConfig, canvas: Canvas) -> tuple[Tensor, float, float]:
+def draw(
+    run: Run, config: SampleConfig, canvas: Canvas, fixed: tuple[Tensor, Tensor] | None, length: int | None
+) -> tuple[Tensor, float, float]:
     """Tokens, mean evaluations a sequence, and seconds."""
-    corrector = corrector_of(config.corrector, config.corrector_steps)
-    fixed, length = read_given(run, config.prompt, config.infill, config.length)
+    corrector = corrector_of(config)
     parts, evaluations, start = [], 0, time.perf_counter()
     firsts = range(0, config.num, config.batch)
     quiet = config.watch or len(firsts) == 1
@@ -156,6 +157,17 @@ class watching:  # noqa: N801
         )
         row, changed = step.after.tokens[0].tolist(), step.changed[0].tolist()
         self.live.update(frame(title, self.canvas.draw(row, changed, self.given)))
+
+
+def corrector_of(config: SampleConfig) -> str | None:
+    """The corrector that is named, or the informed one; --corrector-steps goes before the steps in its name."""
+    steps = config.corrector_steps
+    if steps is not None and steps < 0:
+        raise ValueError(f"--corrector-steps must not be negative, got {steps}")
+    if steps is None or steps == 0:
+        return None if steps == 0 or config.corrector == "none" else config.corrector
+    named = "informed" if config.corrector == "none" else config.corrector
+    return f"{named}{',' if ':' in named else ':'}steps={steps}"
 
 
 def truncation(config: SampleConfig) -> Truncation | None:

@@ -10,18 +10,16 @@ from torch import Tensor
 from tokenloom.evaluation.extras import evaluation_extra
 from tokenloom.evaluation.records import check_writable, write_json, write_whole
 from tokenloom.evaluation.runs import Run
-from tokenloom.model import architecture
 
 
-def check_out(path: Path, run: Run) -> None:
+def check_out(path: Path, length: int | None) -> None:
     """Say before the work that its samples could not be written."""
     if path.is_dir():
         raise ValueError(f"{path} is a folder; name a file with --out, such as {path / 'samples.json'}")
-    inner = architecture(run.model.network)
     if path.suffix == ".png":
         evaluation_extra("matplotlib.image")
-        if inner is not None and math.isqrt(inner.config.length) ** 2 != inner.config.length:
-            raise ValueError(f"a picture needs square sequences, got length {inner.config.length}; write .json instead")
+        if length is None or math.isqrt(length) ** 2 != length:
+            raise ValueError(f"a picture needs square sequences, got length {length}; write .json instead")
     check_writable(path.parent)
 
 
@@ -36,8 +34,6 @@ def write_samples(path: Path, record: dict[str, Any], tokens: Tensor, run: Run) 
 def draw_picture(path: Path, tokens: Tensor, vocab_size: int) -> None:
     """Square sequences as grey images, eight a row."""
     side = math.isqrt(tokens.shape[1])
-    if side * side != tokens.shape[1]:
-        raise ValueError(f"a picture needs square sequences, got length {tokens.shape[1]}; write .json instead")
     images = tokens.view(-1, side, side).double() / (vocab_size - 1)
     columns = min(8, len(images))
     blank = torch.zeros((-len(images)) % columns, side, side, dtype=images.dtype)

@@ -18,7 +18,6 @@ from rich.console import Console
 from rich.live import Live
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from tokenloom.cli.corrector_option import corrector_of
 from tokenloom.cli.view import frame, grid_canvas
 from tokenloom.data.sudoku_solver import BLANK, has_solution
 from tokenloom.data.sudoku_text import SIDES, format_grid, parse_puzzles, puzzles_of_file
@@ -46,8 +45,6 @@ class SolveConfig:
     """A sampler with options, as in psi:kappa=0.9; `tokenloom sample x --sampler list` names them all."""
     corrector: str = "none"
     """A corrector with options, as in informed:steps=2,parallel=4; `none` is without."""
-    corrector_steps: int | None = None
-    """Corrector steps after each sampler step, of the informed corrector unless --corrector names another."""
     tries: int = 8
     """Draws before a puzzle is given up; the first valid grid is kept."""
     seed: int = 0
@@ -96,7 +93,7 @@ def read(source: str) -> Tokens:
 
 def solver_of(config: SolveConfig) -> Solver:
     """The options, checked."""
-    corrector = corrector_of(config.corrector, config.corrector_steps)
+    corrector = None if config.corrector == "none" else config.corrector
     return Solver(config.steps, config.sampler, corrector, config.tries, config.seed, config.batch)
 
 

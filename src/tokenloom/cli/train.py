@@ -11,6 +11,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
+from tokenloom.evaluation.records import check_writable
 from tokenloom.training.build import resolve
 from tokenloom.training.checkpoint import checkpoints
 from tokenloom.training.config import TrainConfig, differences, read_config, recipe
@@ -54,7 +55,7 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
             raise ValueError(
                 f"{resolved.out} already holds a run: go on with --resume {resolved.out}, or choose another --out"
             )
-        check_run_folder(Path(resolved.out or ""))
+        check_writable(Path(resolved.out or ""))
         try:
             result = run_training(resolved, resume is not None, Reporter(quiet=os.environ.get("RANK", "0") != "0"))
         finally:
@@ -92,17 +93,6 @@ def _check_same(before: TrainConfig, after: TrainConfig) -> None:
     changed = [item for item in differences(before, after) if item.split(" ")[0] not in MAY_CHANGE]
     if changed:
         raise ValueError(f"a resumed run must keep its config; these differ: {', '.join(changed)}")
-
-
-def check_run_folder(folder: Path) -> None:
-    """Make the folder, and raise unless it can be written to."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / f".probe-{os.getpid()}"
-        probe.touch()
-        probe.unlink()
-    except OSError as error:
-        raise ValueError(f"cannot write to the run folder {folder}: {error.strerror}; choose another --out") from error
 
 
 def result_table(config: TrainConfig, result: Result) -> Table:

@@ -24,11 +24,11 @@ from tokenloom.evaluation.causal_lm import CausalLM, load_causal_lm
 from tokenloom.evaluation.likelihood import device_of, evaluating
 from tokenloom.evaluation.metrics import distinct, unigram_entropy
 from tokenloom.evaluation.runs import model_folder, open_run
+from tokenloom.grouped_ratio import grouped_ratio
 from tokenloom.markov_oracle import MarkovOracle
 from tokenloom.model import DiffusionModel, architecture
 from tokenloom.objectives import NextToken
 from tokenloom.objectives.head_loss import loss_at
-from tokenloom.objectives.time_integral import grouped_ratio
 from tokenloom.oracle import ExactModel
 from tokenloom.processes import Uniform
 from tokenloom.training.config import DataConfig

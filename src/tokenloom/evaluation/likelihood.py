@@ -14,11 +14,12 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor
 
+from tokenloom.grouped_ratio import grouped_ratio
 from tokenloom.model import DiffusionModel
 from tokenloom.objectives import NextToken, Objective, PriorTerm, bound_of
 from tokenloom.objectives.head_loss import loss_at
 from tokenloom.objectives.prior_term import leaves_signal, uniform_prior_divergence
-from tokenloom.objectives.time_integral import Times, group_levels, group_size, grouped_ratio, levels_to_times
+from tokenloom.objectives.time_integral import Times, group_levels, group_size, levels_to_times
 from tokenloom.oracle import ExactModel
 from tokenloom.processes import Uniform
 from tokenloom.training.batches import Batch

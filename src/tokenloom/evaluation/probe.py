@@ -20,8 +20,8 @@ from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
 from tokenloom.evaluation.likelihood import device_of, evaluating
+from tokenloom.grouped_ratio import grouped_ratio
 from tokenloom.model import DiffusionModel, architecture, as_posterior
-from tokenloom.objectives.time_integral import grouped_ratio
 from tokenloom.oracle import ExactModel
 from tokenloom.posteriors import LeaveOneOut, Score, convert_at
 from tokenloom.processes import Interpolating

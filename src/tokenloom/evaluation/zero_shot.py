@@ -15,7 +15,8 @@ from tokenloom.evaluation.causal_lm import CausalLM
 from tokenloom.evaluation.held_out import HeldOut, Reading, held_out, text_rows
 from tokenloom.evaluation.likelihood import Likelihood, nelbo
 from tokenloom.evaluation.runs import Run
-from tokenloom.objectives.time_integral import Times, grouped_ratio
+from tokenloom.grouped_ratio import grouped_ratio
+from tokenloom.objectives.time_integral import Times
 from tokenloom.types import Tokens
 
 LONGEST = 1024

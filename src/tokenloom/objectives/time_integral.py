@@ -1,4 +1,4 @@
-r"""The integral of a bound over time by random times, with a standard error that means what it says.
+r"""The integral of a bound over time by random times.
 
     int_0^1 E[loss of x_t] dt,      one number a sequence, X_i, from `samples` times each.
 
@@ -12,10 +12,7 @@ g, and the n = g * samples numbers u of a group are dealt to its rows at random:
 
     antithetic   u_k = (k + v)/n, one v a group           stratified   u_k = (k + v_k)/n, one v_k a number
 
-Every X_i is unbiased, rows of a group depend on one another, groups do not.  So with A_j the nats of group j and W_j
-its units (sequences, or free tokens), the estimate and its standard error are those of a ratio over G groups,
-
-    m = sum_j A_j / sum_j W_j,      error^2 = G/(G - 1) sum_j (A_j - m W_j)^2 / (sum_j W_j)^2.
+Every X_i is unbiased, rows of a group depend on one another, groups do not: `grouped_ratio` is the error that follows.
 """
 
 import math
@@ -57,17 +54,3 @@ def levels_to_times(u: PerRow, process: Process) -> tuple[PerRow, PerRow]:
     lost = 1 - process.alpha(torch.ones_like(u))
     t = process.schedule.inverse(1 - lost * u**2).clamp(0, 1)
     return t, 2 * u * lost / -process.alpha_prime(t)
-
-
-def grouped_ratio(values: PerRow, units: PerRow, group: int) -> tuple[float, float]:
-    """sum(values) / sum(units) and its standard error, from consecutive groups of rows that are independent."""
-    index = torch.arange(len(values), device=values.device) // group
-    groups = int(index[-1]) + 1
-    above, below = (torch.zeros(groups, dtype=torch.float64).index_add(0, index, part) for part in (values, units))
-    if float(below.sum()) == 0:
-        raise ValueError("every position is fixed, so there is no token to score; leave some positions free")
-    ratio = float(above.sum() / below.sum())
-    if groups == 1:
-        return ratio, math.nan
-    spread = float(((above - ratio * below) ** 2).sum()) * groups / (groups - 1)
-    return ratio, math.sqrt(spread) / float(below.sum())

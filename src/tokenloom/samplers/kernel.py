@@ -110,7 +110,7 @@ def discover() -> None:
 Role = TypeVar("Role", bound=Kernel)
 
 
-def make(text: str, registry: dict[str, type[Role]]) -> Role:
+def make(text: str, registry: Mapping[str, type[Role]]) -> Role:
     """A kernel from its name and options, as in `psi:kappa=0.9`."""
     name, _, options = text.partition(":")
     if name not in registry:

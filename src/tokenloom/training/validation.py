@@ -12,11 +12,12 @@ import torch
 from torch import Tensor
 
 from tokenloom.data.base import Dataset, take
+from tokenloom.grouped_ratio import grouped_ratio
 from tokenloom.model import DiffusionModel
 from tokenloom.objectives import NextToken, Objective, PriorTerm
 from tokenloom.objectives.head_loss import loss_at
 from tokenloom.objectives.prior_term import leaves_signal
-from tokenloom.objectives.time_integral import group_levels, group_size, grouped_ratio, levels_to_times
+from tokenloom.objectives.time_integral import group_levels, group_size, levels_to_times
 from tokenloom.training.batches import Batch, seeded
 from tokenloom.training.sharding import Root
 
