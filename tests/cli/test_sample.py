@@ -88,10 +88,15 @@ def test_prompt_and_infill_are_kept(text: str, capsys: pytest.CaptureFixture[str
 def test_a_corrector_is_used_however_it_is_named(
     options: list[str], text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """5 = 2 steps of the sampler and 3 of the corrector between them, all of which every row of noise needs."""
-    plain = run_json(capsys, text, "--num", "2", "--steps", "2")
-    corrected = run_json(capsys, text, "--num", "2", "--steps", "5", *options)
-    assert (plain["evaluations"], corrected["evaluations"]) == (2, 5)
+    """Of 6 evaluations 2 are of the sampler and 3 of the corrector between them; without it all 6 are taken."""
+    plain = run_json(capsys, text, "--num", "2", "--steps", "6")
+    corrected = run_json(capsys, text, "--num", "2", "--steps", "6", *options)
+    assert (plain["evaluations"], corrected["evaluations"]) == (6, 5)
+
+
+def test_a_grid_is_filled_in_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    said = refusal(capsys, "sample", "sudoku4-udm-loo", "--infill", "12")
+    assert "--infill has 2 cells, but a sequence has 16; write blanks for the rest" in said
 
 
 def test_watch_shows_every_step_and_out_holds_everything(
