@@ -11,7 +11,7 @@ Network = Callable[[Tensor, Tensor], Tensor]
 
 
 def gumbel_argmax(probabilities: Tensor) -> Tensor:
-    """A token a position."""
+    """One token per position."""
     noise = -torch.log(-torch.log(torch.rand_like(probabilities) + 1e-30) + 1e-30)
     return (torch.log(probabilities + 1e-30) + noise).argmax(-1)
 

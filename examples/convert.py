@@ -15,7 +15,7 @@ def main() -> tuple[float, float]:
     process = tl.Uniform(3)
     oracle = tl.Oracle(p0, process, predicts=tl.Denoiser)
     x_t, alpha_t = torch.tensor([[0, 2]]), torch.tensor([0.5], dtype=torch.float64)
-    state = tl.Noisy(x_t, process.schedule.inverse(alpha_t), alpha_t)
+    state = tl.Noisy(x_t, process.time_at(alpha_t), alpha_t)
     denoiser = oracle.predict(state)
     assert isinstance(denoiser, tl.Denoiser)
     leave_one_out = tl.convert(denoiser, tl.LeaveOneOut, x_t, alpha_t, process)

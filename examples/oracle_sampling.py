@@ -14,17 +14,16 @@ def main() -> dict[str, float]:
     mdm = tl.Oracle(p0, tl.Masked(3), predicts=tl.Denoiser)
     audm = tl.Oracle(p0, tl.AbsorbingUniform(3), predicts=tl.Denoiser)
     chains = [
-        ("UDM ancestral", udm, "ancestral", None),
-        ("UDM Psi", udm, "psi:kappa=0.9", None),
-        ("UDM with a Gibbs corrector", udm, "ancestral", "random-scan"),
-        ("MDM ancestral", mdm, "ancestral", None),
-        ("MUDM from the masked model", mdm, "mudm", None),
-        ("ReAUDM", audm, "reaudm", None),
+        ("UDM ancestral", udm, tl.Sampler.of("ancestral", steps=32)),
+        ("UDM Psi", udm, tl.Sampler.of(tl.samplers.Psi(kappa=0.9), steps=32)),
+        ("UDM with a Gibbs corrector", udm, tl.Sampler.of("ancestral", "random-scan", steps=32)),
+        ("MDM ancestral", mdm, tl.Sampler.of("ancestral", steps=32)),
+        ("MUDM from the masked model", mdm, tl.Sampler.of("mudm", steps=32)),
+        ("ReAUDM", audm, tl.Sampler.of("reaudm", steps=32)),
     ]
     distances = {}
-    for name, model, predictor, corrector in chains:
-        generator = torch.Generator().manual_seed(0)
-        tokens = tl.sample(model, BATCH, 2, 32, predictor, corrector, generator=generator)
+    for name, model, sampler in chains:
+        tokens = sampler.run(model, BATCH, length=2, generator=torch.Generator().manual_seed(0)).tokens
         drawn = torch.bincount(tokens[:, 0] * 3 + tokens[:, 1], minlength=9).double() / BATCH
         distances[name] = float((drawn - p0.flatten()).abs().sum()) / 2
     return distances

@@ -30,7 +30,7 @@ class Neighbours(nn.Module):
 
 
 def main() -> tuple[Tensor, float, float]:
-    """Samples, the bound in nats a token, and the exact entropy."""
+    """Samples, the bound in nats per token, and the exact entropy."""
     torch.manual_seed(0)
     generator = torch.Generator().manual_seed(0)
     data = tl.MarkovOracle(*markov_chain(K, seed=0), LENGTH, tl.Uniform(K))
@@ -42,10 +42,10 @@ def main() -> tuple[Tensor, float, float]:
         tl.training_loss(model, tl.objectives.CrossEntropy(), x_0, t, generator).mean.backward()  # type: ignore[no-untyped-call]
         optimiser.step()
     bound = tl.nelbo(model, data.sample(256, generator), generator=generator)
-    return tl.sample(model, 4, LENGTH, steps=32, generator=generator), bound.per_token, data.entropy() / LENGTH
+    return tl.sample(model, 4, length=LENGTH, steps=32, generator=generator), bound.per_token, data.entropy() / LENGTH
 
 
 if __name__ == "__main__":
     samples, bound, entropy = main()
     print(samples)
-    print(f"bound {bound:.3f} nats a token, exact entropy {entropy:.3f}")
+    print(f"bound {bound:.3f} nats per token, exact entropy {entropy:.3f}")

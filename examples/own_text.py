@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 import torch
 
 import tokenloom as tl
-from tokenloom.data.text import RowDecoder, load_text
+from tokenloom.data.text import load_text
 
 LENGTH, STEPS = 16, 200
 TEXT = "the loom weaves the thread and the thread holds the cloth. " * 40
@@ -25,12 +25,9 @@ def main(steps: int = STEPS) -> str:
         file.write_text(TEXT)
         # tokenizer: characters, bytes, bpe:500, a tokenizer.json or a Hub name
         data = load_text(file, tokenizer="characters", length=LENGTH, cache=Path(folder))
-    rows = data.train.to(torch.int64)
-    assert isinstance(data.decode, RowDecoder)
-    tokenizer = data.decode.tokenizer
-    size = tokenizer.vocab_size
+    rows, size = data.train.to(torch.int64), data.vocab_size
     config = tl.nn.TransformerConfig(num_states=size, vocab_size=size, length=LENGTH, width=32, depth=2, heads=2)
-    model = tl.DiffusionModel(tl.nn.DiT(config), tl.Uniform(size), predicts=tl.LeaveOneOut)
+    model = tl.DiffusionModel(tl.nn.DiT(config), tl.Uniform(size), predicts=tl.LeaveOneOut, tokenizer=data.tokenizer)
     optimiser = torch.optim.Adam(model.parameters(), lr=3e-3)
     for _ in range(steps):
         x_0 = rows[torch.randint(len(rows), (32,), generator=generator)]
@@ -40,11 +37,8 @@ def main(steps: int = STEPS) -> str:
         )
         loss.mean.backward()  # type: ignore[no-untyped-call]
         optimiser.step()
-    given = torch.zeros(1, LENGTH, dtype=torch.int64)
-    given[0, : len(PROMPT)] = torch.tensor(tokenizer.encode(PROMPT))
-    fixed = (given, torch.arange(LENGTH)[None] < len(PROMPT))
-    tokens = tl.sample(model, 1, LENGTH, steps=16, fixed=fixed, generator=generator)
-    return tokenizer.decode(tokens[0].tolist())
+    tokens = tl.sample(model, 1, steps=16, prompt=PROMPT, generator=generator)
+    return model.decode(tokens)[0]
 
 
 if __name__ == "__main__":

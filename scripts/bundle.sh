@@ -4,7 +4,7 @@
 set -euo pipefail
 run=${1:?name the run folder}
 name=${2:?name the model}
-into=$(cd "$(dirname "$0")/.." && pwd)/src/tokenloom/bundled
+into=$(cd "$(dirname "$0")/.." && pwd)/src/tokenloom/models/bundled
 python - "$run/model" "$into" "$name" <<'CODE'
 import json, os, shutil, sys
 from pathlib import Path
@@ -16,11 +16,13 @@ others = sum(file.stat().st_size for file in into.glob("*/model.safetensors") if
 if size > LIMIT or size + others > IN_ALL:
     sys.exit(f"{name} has {size:,} bytes, with the other models {size + others:,}; the limits are {LIMIT:,} and {IN_ALL:,}")
 config = json.loads((model / "config.json").read_text())
-trained = config["about"]["config"]
-trained["out"] = None
-for key in ("path", "valid_path", "tokenizer"):  # where files lay when it was trained; names such as bpe:512 stay
-    value = trained["data"][key]
-    trained["data"][key] = os.path.basename(value) if value and os.sep in value else value
+about = config["about"]
+about["training"]["out"] = None
+for source in (about["source"], about["training"]["data"]):
+    for key in ("path", "valid_path", "tokenizer"):  # where files lay when it was trained; names such as bpe:512 stay
+        value = source.get(key)
+        if value and os.sep in value:
+            source[key] = os.path.basename(value)
 (into / name).mkdir(exist_ok=True)
 for file, write in (
     ("config.json", lambda path: path.write_text(json.dumps(config, indent=2) + "\n")),

@@ -12,7 +12,7 @@ import matplotlib
 import torch
 
 import tokenloom as tl
-from tokenloom.data.sudoku_solver import BLANK, random_puzzle
+from tokenloom.sudoku.solver import BLANK, random_puzzle
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
@@ -51,9 +51,9 @@ def main(model_folder: str, picture: str) -> None:
             states.append((1.0, step.before.tokens[0].tolist()))
         states.append((float(step.after.t[0]), step.after.tokens[0].tolist()))
 
-    fixed = (torch.tensor([puzzle]), torch.tensor([given]))
+    cells = (torch.tensor([puzzle]), torch.tensor([given]))
     generator = torch.Generator().manual_seed(SEED)
-    tl.sample(model, 1, SIDE * SIDE, STEPS, fixed=fixed, generator=generator, on_step=keep)
+    tl.sample(model, 1, steps=STEPS, given=cells, generator=generator, on_step=keep)
     figure, panels = plt.subplots(1, len(MOMENTS), figsize=(12.5, 2.9))
     for axes, moment in zip(panels, MOMENTS, strict=True):
         t, tokens = min(states, key=lambda state: abs(state[0] - moment))

@@ -5,10 +5,14 @@ python scripts/render_samplers.py docs/samplers.md
 
 import inspect
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, fields
 from pathlib import Path
+from typing import Any
 
+import torch
+
+from tokenloom.processes import PROCESSES, Process
 from tokenloom.samplers import CORRECTORS, PREDICTORS
 from tokenloom.samplers.kernel import Kernel
 
@@ -16,18 +20,27 @@ HEAD = "| name and options | processes | tends to the exact law | law |\n|---|--
 
 
 def table(registry: Mapping[str, type[Kernel]]) -> str:
-    """One row a kernel, by name."""
+    """One row per kernel, by name."""
     return HEAD + "".join(row(name, kernel) for name, kernel in sorted(registry.items()))
 
 
 def row(name: str, kernel: type[Kernel]) -> str:
     """What a kernel and then its module say of themselves, each in its first sentence."""
     options = [f"`{item.name}={item.default}`" for item in fields(kernel) if item.default is not MISSING]
-    serves = ", ".join(f"`{process.__name__}`" for process in kernel.serves)
+    served = ", ".join(f"`{type(process).__name__}`" for process in examples() if kernel.supports(process))
     texts = [inspect.getdoc(kernel) or "", inspect.getdoc(inspect.getmodule(kernel)) or ""]
     law = " ".join(" ".join(text.split("\n\n")[0].split()) for text in texts).rstrip(":").replace("|", "\\|")
-    cells = [" ".join([f"`{name}`", *options]), serves, _exact(kernel), law]
+    cells = [" ".join([f"`{name}`", *options]), served, _exact(kernel), law]
     return "| " + " | ".join(cells) + " |\n"
+
+
+def examples() -> Iterator[Process]:
+    """One process of every registered kind; an option without a default is a table of noise."""
+    for name in PROCESSES:
+        kind = PROCESSES[name]
+        tables = [item.name for item in fields(kind) if item.default is item.default_factory is MISSING][1:]
+        options: dict[str, Any] = dict.fromkeys(tables, torch.full((1, 2), 0.5))
+        yield kind(2, **options)
 
 
 def _exact(kernel: type[Kernel]) -> str:

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Train the bundled models, one core each; a run that was interrupted goes on where it stopped.
+# Train the bundled models, one core each; a run that was interrupted resumes where it stopped.
 #   scripts/train_bundled.sh sudoku-udm-loo [folder]
 #   scripts/train_bundled.sh sudoku-mdm | sudoku-audm | sudoku4-udm-loo | sudoku6-udm-loo [folder]
 #   scripts/train_bundled.sh shakespeare-udm-loo folder input.txt

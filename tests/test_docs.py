@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from functools import reduce
@@ -10,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+import tokenloom as tl
+from tokenloom.cli import main
+from tokenloom.processes import PROCESSES
 from tokenloom.samplers import CORRECTORS, PREDICTORS
 
 ROOT = Path(__file__).parents[1]
@@ -76,6 +80,44 @@ def test_every_registered_sampler_has_a_word_on_when_to_use_it() -> None:
     assert set(NAMED.findall(heads)) == PREDICTORS.keys() | CORRECTORS.keys()
 
 
+def test_every_public_name_is_on_the_api_page() -> None:
+    page = set(re.findall(r"\w+", (ROOT / "docs" / "api.md").read_text()))
+    processes = {PROCESSES[name].__name__ for name in PROCESSES}
+    objectives = {tl.objectives.OBJECTIVES[name].__name__ for name in tl.objectives.OBJECTIVES}
+    renamed = {"load": "load_model", "CosineSchedule": "schedules", "GeometricSchedule": "schedules",
+               "LinearSchedule": "schedules", "PolynomialSchedule": "schedules", "Schedule": "schedules"}  # fmt: skip
+    names = {renamed.get(name, name) for name in {*tl.__all__, *processes, *objectives}}
+    assert not names - page
+
+
+def commands() -> list[list[str]]:
+    """The arguments of every `tokenloom` command in a shell block or in backticks of the README and the docs.
+
+    Those with a gap or a variable are left out, and --resume, which reads the run that it names.
+    """
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    found = []
+    for page in pages:
+        text = page.read_text().replace("\\\n", " ")
+        blocks = "\n".join(re.findall(r"```sh\n(.*?)```", text, re.DOTALL))
+        lines = re.findall(r"^(?:torchrun .*-m )?tokenloom (.*?)(?:\s+#.*)?$", blocks, re.MULTILINE)
+        lines += re.findall(r"`(?:torchrun [^`]*-m )?tokenloom ([^`]+)`", text)
+        found += [shlex.split(line) for line in lines if not re.search(r"…|\$|--resume", line)]
+    return found
+
+
+def test_every_command_shown_exists_with_its_options(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = commands()
+    assert len(shown) > 30
+    for words in shown:
+        with pytest.raises(SystemExit) as ended:
+            main([*words, "--help"])
+        help_text = capsys.readouterr().out
+        assert ended.value.code == 0, words
+        options = {word.partition("=")[0] for word in words if word.startswith("--")} - {"--help"}
+        assert not [option for option in options if not re.search(rf"{option}[ ,]", help_text)], words
+
+
 @pytest.mark.skipif(util.find_spec("mkdocs") is None, reason="the extra docs is not installed")
 def test_the_documentation_builds_without_a_warning(tmp_path: Path) -> None:
     # no --quiet: it silences the warnings that --strict counts
@@ -84,3 +126,6 @@ def test_the_documentation_builds_without_a_warning(tmp_path: Path) -> None:
     result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout + result.stderr
     assert "DNDM" in (tmp_path / "samplers" / "index.html").read_text()
+    rendered = (tmp_path / "api" / "index.html").read_text()
+    kernels = [registry[name] for registry in (PREDICTORS, CORRECTORS) for name in registry]
+    assert not [kernel for kernel in kernels if f'id="{kernel.__module__}.{kernel.__name__}"' not in rendered]

@@ -1,24 +1,37 @@
 """Discrete diffusion with uniform and masked noise, built on exact posteriors."""
 
+from typing import Any
+
 from tokenloom import nn, objectives, samplers
-from tokenloom.categorical import draw
-from tokenloom.evaluation.likelihood import Likelihood, nelbo
-from tokenloom.markov_oracle import MarkovOracle
-from tokenloom.model import DiffusionModel
+from tokenloom.drawing.categorical import draw
+from tokenloom.drawing.randomness import RowGenerators
+from tokenloom.drawing.truncation import Truncation, truncate
+from tokenloom.models import DiffusionModel, Model
+from tokenloom.models.store import load_model as load
 from tokenloom.objectives.head_loss import Loss, training_loss
-from tokenloom.oracle import Oracle
+from tokenloom.objectives.likelihood import Likelihood, nelbo
+from tokenloom.oracles import MarkovOracle, Oracle
 from tokenloom.posteriors import Denoiser, LeaveOneOut, Score, conditional_log_probs, convert
-from tokenloom.processes import AbsorbingUniform, Interpolating, Masked, MaskedUniform, MaxCoupling, Process, Uniform
-from tokenloom.randomness import RowGenerators
-from tokenloom.samplers import Samples, Step, run_sampler, sample
+from tokenloom.processes import (
+    PROCESSES,
+    AbsorbingUniform,
+    Interpolating,
+    LeftToRight,
+    Masked,
+    MaskedUniform,
+    MaxCoupling,
+    Process,
+    Uniform,
+)
+from tokenloom.samplers import Sampler, Samples, Step, sample
 from tokenloom.schedules import CosineSchedule, GeometricSchedule, LinearSchedule, PolynomialSchedule, Schedule
 from tokenloom.state import Noisy
-from tokenloom.store import load_model as load
-from tokenloom.truncation import Truncation, truncate
+from tokenloom.support.about import About
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 __all__ = [
+    "About",
     "AbsorbingUniform",
     "CosineSchedule",
     "Denoiser",
@@ -26,6 +39,7 @@ __all__ = [
     "GeometricSchedule",
     "Interpolating",
     "LeaveOneOut",
+    "LeftToRight",
     "Likelihood",
     "LinearSchedule",
     "Loss",
@@ -33,11 +47,13 @@ __all__ = [
     "Masked",
     "MaskedUniform",
     "MaxCoupling",
+    "Model",
     "Noisy",
     "Oracle",
     "PolynomialSchedule",
     "Process",
     "RowGenerators",
+    "Sampler",
     "Samples",
     "Schedule",
     "Score",
@@ -51,9 +67,16 @@ __all__ = [
     "nelbo",
     "nn",
     "objectives",
-    "run_sampler",
     "sample",
     "samplers",
     "training_loss",
     "truncate",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """A registered process by the name of its class."""
+    for key in PROCESSES if name[:1].isupper() else ():
+        if PROCESSES[key].__name__ == name:
+            return PROCESSES[key]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

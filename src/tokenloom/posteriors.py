@@ -4,45 +4,71 @@ r"""What a prediction is: the denoiser, the leave-one-out posterior or the score
     LeaveOneOut   nu_k = p(x_0^l = k | x_t without position l)
     Score         s_y  = p_t(x_t with y at position l) / p_t(x_t)
 
-With the evidence a of position l's own token (`forward.py`), for any noise law pi, position by position:
+With the evidence a of position l's own token (`processes/forward.py`), for any noise law pi, position by position:
 
     mu = softmax(log nu + a at x_t)                              (`eq:udm-loo-to-denoiser-matrix`)
     nu = softmax(log mu - a at x_t), where a is finite           (`eq:loo-from-denoiser-general`)
     p_t(x_t^l = y | x_t^{-l}) = alpha nu_y + (1 - alpha) pi_y    (`prop:gibbs-conditional`)
     s_y = p_t(y | x_t^{-l}) / p_t(x_t^l | x_t^{-l})              (`eq:score-ratio-loo`)
 
-Everything stays in log space; logits are defined up to a constant a position.
+Everything stays in log space; logits are defined up to a constant per position.
 """
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from tokenloom.checks import check_alpha, check_logits, check_tokens
-from tokenloom.forward import ForwardLaw
+from tokenloom.schedules import Schedule
 from tokenloom.state import Noisy
+from tokenloom.support.checks import check_alpha, check_logits, check_tokens
 from tokenloom.types import Auxiliary, Logits, PerPosition, PerRow, StateLogProbs, Tokens
+
+
+@runtime_checkable
+class NoiseLaw(Protocol):
+    """The law of a lost token, as far as a conversion needs it."""
+
+    def log_probs(self) -> Float[Tensor, "#batch #length states"]:
+        """log pi over all states."""
+
+
+@runtime_checkable
+class Law(Protocol):
+    """What a conversion asks of a process (`processes/forward.py` says what each of these is)."""
+
+    @property
+    def vocab_size(self) -> int: ...
+    @property
+    def num_states(self) -> int: ...
+    @property
+    def schedule(self) -> Schedule: ...
+    def time_at(self, alpha: PerRow) -> PerRow: ...
+    def noise(self, noisy: Noisy) -> NoiseLaw: ...
+    def evidence(self, noisy: Noisy) -> PerPosition: ...
+    def own_alpha(self, noisy: Noisy) -> PerPosition: ...
+    def restrict(self, logits: Logits) -> Logits: ...
+    def over_states(self, log_probs: Logits) -> Logits: ...
 
 
 class Posterior(ABC):
     """A typed prediction.  Each representation knows its way to the leave-one-out posterior and back."""
 
     @abstractmethod
-    def check(self, noisy: Noisy, process: ForwardLaw) -> None:
+    def check(self, noisy: Noisy, process: Law) -> None:
         """Raise unless this is a prediction for that state."""
 
     @abstractmethod
-    def to_leave_one_out(self, noisy: Noisy, process: ForwardLaw) -> "LeaveOneOut":
+    def to_leave_one_out(self, noisy: Noisy, process: Law) -> "LeaveOneOut":
         """The leave-one-out posterior, or an error that says why there is none."""
 
     @classmethod
     @abstractmethod
-    def from_leave_one_out(cls, leave_one_out: "LeaveOneOut", noisy: Noisy, process: ForwardLaw) -> "Posterior":
+    def from_leave_one_out(cls, leave_one_out: "LeaveOneOut", noisy: Noisy, process: Law) -> "Posterior":
         """This representation of what the leave-one-out posterior says; it always exists."""
 
 
@@ -57,25 +83,25 @@ class OverTokens(Posterior):
         """Normalised, in float32 or better."""
         return torch.log_softmax(self.logits, -1, dtype=torch.promote_types(self.logits.dtype, torch.float32))
 
-    def check(self, noisy: Noisy, process: ForwardLaw) -> None:
+    def check(self, noisy: Noisy, process: Law) -> None:
         check_logits("logits", self.logits, noisy.tokens, process.vocab_size)
 
 
 class LeaveOneOut(OverTokens):
     """Logits of p(x_0^l | x_t^{-l}): position l's own noisy token is not seen."""
 
-    def to_leave_one_out(self, noisy: Noisy, process: ForwardLaw) -> "LeaveOneOut":
+    def to_leave_one_out(self, noisy: Noisy, process: Law) -> "LeaveOneOut":
         return self
 
     @classmethod
-    def from_leave_one_out(cls, leave_one_out: "LeaveOneOut", noisy: Noisy, process: ForwardLaw) -> "LeaveOneOut":
+    def from_leave_one_out(cls, leave_one_out: "LeaveOneOut", noisy: Noisy, process: Law) -> "LeaveOneOut":
         return leave_one_out
 
 
 class Denoiser(OverTokens):
     """Logits of p(x_0^l | x_t): every position is seen."""
 
-    def to_leave_one_out(self, noisy: Noisy, process: ForwardLaw) -> LeaveOneOut:
+    def to_leave_one_out(self, noisy: Noisy, process: Law) -> LeaveOneOut:
         evidence = process.evidence(noisy)
         revealed = evidence.isposinf().nonzero()
         if len(revealed):
@@ -88,7 +114,7 @@ class Denoiser(OverTokens):
         return LeaveOneOut(add_evidence(process.restrict(self.logits), noisy.tokens, -evidence))
 
     @classmethod
-    def from_leave_one_out(cls, leave_one_out: LeaveOneOut, noisy: Noisy, process: ForwardLaw) -> "Denoiser":
+    def from_leave_one_out(cls, leave_one_out: LeaveOneOut, noisy: Noisy, process: Law) -> "Denoiser":
         logits = process.restrict(leave_one_out.logits)
         return Denoiser(add_evidence(logits, noisy.tokens, process.evidence(noisy)))
 
@@ -99,10 +125,10 @@ class Score(Posterior):
 
     log_ratios: Float[Tensor, "batch length states"]
 
-    def check(self, noisy: Noisy, process: ForwardLaw) -> None:
+    def check(self, noisy: Noisy, process: Law) -> None:
         check_logits("log_ratios", self.log_ratios, noisy.tokens, process.num_states)
 
-    def to_leave_one_out(self, noisy: Noisy, process: ForwardLaw) -> LeaveOneOut:
+    def to_leave_one_out(self, noisy: Noisy, process: Law) -> LeaveOneOut:
         r"""alpha nu = s / sum(s) - (1 - alpha) pi, a difference, and so in float64.
 
         With h_y = log(s_y / pi_y) shifted to be 0 at its smallest on the support of pi, and the excess
@@ -128,7 +154,7 @@ class Score(Posterior):
         return LeaveOneOut(process.restrict(log_mass).to(self.log_ratios.dtype))
 
     @classmethod
-    def from_leave_one_out(cls, leave_one_out: LeaveOneOut, noisy: Noisy, process: ForwardLaw) -> "Score":
+    def from_leave_one_out(cls, leave_one_out: LeaveOneOut, noisy: Noisy, process: Law) -> "Score":
         base, excess = _conditional_parts(leave_one_out, noisy, process)
         own = noisy.tokens.unsqueeze(-1)
         return Score((base - base.gather(-1, own)) + (excess - excess.gather(-1, own)))
@@ -142,7 +168,7 @@ def convert(
     to: type[Representation],
     x_t: Tokens,
     alpha_t: PerRow,
-    process: ForwardLaw,
+    process: Law,
     aux: Auxiliary | None = None,
 ) -> Representation:
     """The same knowledge in another representation; `aux` is the auxiliary variable of a lifted process.
@@ -154,10 +180,10 @@ def convert(
         raise ValueError(f"a prediction converts to Denoiser, LeaveOneOut or Score, got {to!r}")
     check_tokens("x_t", x_t, process.num_states)
     check_alpha("alpha_t", alpha_t, x_t)
-    return convert_at(posterior, to, Noisy(x_t, process.schedule.inverse(alpha_t), alpha_t, aux), process)
+    return convert_at(posterior, to, Noisy(x_t, process.time_at(alpha_t), alpha_t, aux), process)
 
 
-def convert_at(posterior: Posterior, to: type[Representation], noisy: Noisy, process: ForwardLaw) -> Representation:
+def convert_at(posterior: Posterior, to: type[Representation], noisy: Noisy, process: Law) -> Representation:
     """`convert` at a whole state, fixed positions included."""
     posterior.check(noisy, process)
     if isinstance(posterior, to):
@@ -167,14 +193,14 @@ def convert_at(posterior: Posterior, to: type[Representation], noisy: Noisy, pro
     return converted
 
 
-def conditional_log_probs(leave_one_out: LeaveOneOut, noisy: Noisy, process: ForwardLaw) -> StateLogProbs:
+def conditional_log_probs(leave_one_out: LeaveOneOut, noisy: Noisy, process: Law) -> StateLogProbs:
     """log p_t(x_t^l = y | x_t^{-l}) = log(alpha nu_y + (1 - alpha) pi_y), the Gibbs conditional of each position."""
     leave_one_out.check(noisy, process)
     base, excess = _conditional_parts(leave_one_out, noisy, process)
     return base + excess
 
 
-def _conditional_parts(leave_one_out: LeaveOneOut, noisy: Noisy, process: ForwardLaw) -> tuple[Tensor, Tensor]:
+def _conditional_parts(leave_one_out: LeaveOneOut, noisy: Noisy, process: Law) -> tuple[Tensor, Tensor]:
     """The conditional as base + excess: log((1 - alpha) pi_y) and log(1 + alpha nu_y / ((1 - alpha) pi_y)).
 
     Kept apart because the excess alone carries the signal when alpha is small; where (1 - alpha) pi_y = 0 the base
@@ -190,7 +216,8 @@ def _conditional_parts(leave_one_out: LeaveOneOut, noisy: Noisy, process: Forwar
 
 
 def add_evidence(logits: Logits, x_t: Tokens, evidence: PerPosition) -> Logits:
-    """logits + evidence at x_t; a point mass on x_t where the evidence is +inf; unchanged where x_t is no token."""
+    """logits + evidence at x_t; a point mass on x_t where the evidence is +inf; unchanged where x_t is a mask outside
+    the vocabulary."""
     is_token = x_t < logits.shape[-1]
     index = torch.where(is_token, x_t, 0).unsqueeze(-1)
     shift = torch.where(is_token & evidence.isfinite(), evidence, 0).to(logits.dtype).unsqueeze(-1)
@@ -212,3 +239,18 @@ def split_probability(logits: Logits, x_t: Tokens) -> tuple[PerPosition, PerPosi
     others = wide.scatter(-1, index, hidden).logsumexp(-1)
     total = torch.logaddexp(own, others)
     return (own - total).exp(), (others - total).exp()
+
+
+def as_posterior(logits: Tensor, predicts: type[Posterior]) -> Posterior:
+    """Logits under the name of what they are, unchanged."""
+    return Score(logits) if predicts is Score else Denoiser(logits) if predicts is Denoiser else LeaveOneOut(logits)
+
+
+REPRESENTATIONS: dict[str, type[Posterior]] = {"loo": LeaveOneOut, "denoiser": Denoiser, "score": Score}
+"""What the command line and files call the three representations."""
+
+
+def check_representation(predicts: object) -> None:
+    """Raise unless this is one of the three representations."""
+    if predicts not in (Denoiser, LeaveOneOut, Score):
+        raise ValueError(f"predicts must be Denoiser, LeaveOneOut or Score, got {predicts!r}")

@@ -9,7 +9,7 @@ What `eps` and the training-time floor mean for the bound.  The negative evidenc
     -log p(x_0) <= KL(q_{1|0}(. | x_0) || p_1) + int_0^1 (rate-weighted divergence at t) dt.
 
 * `eps` is alpha_1, the signal left at t = 1; it keeps beta = -alpha'/alpha finite there.  The sampler starts from p_1
-  as if nothing were left.  With uniform noise the first term above is the price, per token exactly
+  as if nothing were left.  With uniform noise the first term above is the price, exactly per token
   (eps + (1 - eps)/K) log(1 + (K - 1) eps) + (1 - eps)(1 - 1/K) log(1 - eps).  With an absorbing state that term is
   infinite for any eps > 0; the chain that is really sampled loses the last eps in one jump at t = 1, which costs the
   slice of the integral over alpha in [0, eps]: eps times the cross-entropy at t = 1.
@@ -28,7 +28,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from tokenloom.support.registry import Registry
 
+
+@dataclass(frozen=True)
 class Schedule(ABC):
     """alpha, alpha_prime and inverse, each for a float tensor of any shape."""
 
@@ -43,6 +46,9 @@ class Schedule(ABC):
     @abstractmethod
     def inverse(self, alpha: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """The time t at which alpha_t = alpha; 0 for alpha = 1, above 1 for alpha < alpha_1."""
+
+
+SCHEDULES: Registry[Schedule] = Registry("schedule", "tokenloom.schedules", "tokenloom.schedules")
 
 
 @dataclass(frozen=True)
@@ -74,6 +80,7 @@ class _Eroding(Schedule):
         return self._erosion_inverse((1 - alpha) / (1 - self.eps))
 
 
+@SCHEDULES.register("linear")
 @dataclass(frozen=True)
 class LinearSchedule(_Eroding):
     """e(t) = t, the schedule of the paper."""
@@ -88,6 +95,7 @@ class LinearSchedule(_Eroding):
         return erosion
 
 
+@SCHEDULES.register("cosine")
 @dataclass(frozen=True)
 class CosineSchedule(_Eroding):
     """e(t) = 1 - cos(pi t / 2), written 2 sin^2(pi t / 4): little noise for long, then much."""
@@ -102,6 +110,7 @@ class CosineSchedule(_Eroding):
         return 4 / math.pi * torch.asin((erosion / 2).sqrt().clamp(max=1))
 
 
+@SCHEDULES.register("polynomial")
 @dataclass(frozen=True)
 class PolynomialSchedule(_Eroding):
     """e(t) = t^power."""
@@ -123,6 +132,7 @@ class PolynomialSchedule(_Eroding):
         return erosion ** (1 / self.power)
 
 
+@SCHEDULES.register("geometric")
 @dataclass(frozen=True)
 class GeometricSchedule(Schedule):
     """-log alpha = sigma_min (r^t - 1) with r = sigma_max / sigma_min.

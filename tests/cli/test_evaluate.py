@@ -2,9 +2,8 @@
 
 import json
 import math
-import signal
-from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +13,15 @@ from torch import nn
 
 import tokenloom as tl
 from tests.cli.helpers import refusal
-from tests.training.helpers import tiny
+from tests.evaluation.helpers import fast_tokenizer
+from tests.training.helpers import saved, tiny
 from tokenloom.cli import main
 from tokenloom.cli.evaluate import column_name
-from tokenloom.data.tokenizer import END_OF_TEXT, build_tokenizer
-from tokenloom.store import save_model
+from tokenloom.data.text import TextSource
+from tokenloom.models.tokenizer import build_tokenizer
 from tokenloom.training import loop
-from tokenloom.training.build import build_data, build_model, resolve
-from tokenloom.training.config import TrainConfig, recipe
+from tokenloom.training.build import resolve
+from tokenloom.training.recipes import recipe
 from tokenloom.training.reporting import Reporter
 
 TEXT = "the loom weaves the warp and the weft , and the weaver sings .\n"
@@ -36,32 +36,15 @@ def quiet_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A real run, so that it holds averaged and raw weights."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     folder = tmp_path_factory.mktemp("runs") / "markov"
     loop.train(tiny(folder), False, Reporter(quiet=True))
-    yield folder
-    for number, handler in before.items():
-        signal.signal(number, handler)
-
-
-def saved(config: TrainConfig, folder: Path) -> tl.DiffusionModel:
-    """A random model in a run folder that says what it is."""
-    data = build_data(config.data)
-    model = build_model(config, data).eval()
-    torch.manual_seed(1)
-    for parameter in model.parameters():
-        nn.init.normal_(parameter, std=0.2)
-    tokenizer = getattr(data.decode, "tokenizer", None)
-    about = {"config": asdict(config), "tokenizer": tokenizer and json.loads(tokenizer.to_json())}
-    save_model(model, folder / "model", about)
-    return model
+    return folder
 
 
 def text_run(folder: Path, text: Path, method: str = "udm", **changes: Any) -> tl.DiffusionModel:
-    base = tiny(folder)
-    data = replace(base.data, kind="text", path=str(text), length=16, **changes)
+    data = TextSource(path=str(text), length=16, **changes)
     return saved(tiny(folder, data=data, method=method, predicts=None, objective=None), folder)
 
 
@@ -76,20 +59,18 @@ def test_the_figure_is_that_of_nelbo_and_stands_beside_the_entropy(
     main(["evaluate", str(trained), "--rows", "100", "--samples", "2", "--seed", "5"])
     printed = capsys.readouterr().out
     found = record(trained, "likelihood-markov-ema-markov-chain-of-5-tokens")
-    data = build_data(tiny(trained).data)
+    data = tiny(trained).data.load()
     rows = data.valid[torch.arange(100) * len(data.valid) // 100].long()
     expected = tl.nelbo(tl.load(trained / "model"), rows, 2, generator=torch.Generator().manual_seed(5))
     assert found["likelihood"]["per_token"] == pytest.approx(expected.per_token, rel=1e-6)
     assert found["likelihood"]["perplexity"] == pytest.approx(expected.perplexity, rel=1e-6)
     assert found["data"]["entropy"] == pytest.approx(data.entropy)
     assert found["data"]["tokens"] == data.valid.numel()
-    assert found["model"] == {
-        "name": "markov",
-        "weights": "ema",
-        "step": 20,
-        "process": "Uniform",
-        "predicts": "LeaveOneOut",
-    }
+    origin = found["provenance"]
+    assert (origin["model"], origin["weights"], origin["trained_steps"]) == ("markov", "ema", 20)
+    assert (origin["process"], origin["predicts"]) == ("Uniform", "LeaveOneOut")
+    assert origin["weights_sha256"] == sha256((trained / "model" / "model.safetensors").read_bytes()).hexdigest()
+    assert found["settings"]["rows"] == 100
     assert f"≤ {expected}" in printed
     assert f"entropy {data.entropy:.4f}" in printed
     assert not list((trained / "evaluation").glob(".*"))
@@ -147,19 +128,18 @@ def test_a_detokeniser_changes_the_text_and_the_fingerprint(tmp_path: Path) -> N
 def test_a_language_model_of_hugging_face_goes_through_the_same_table(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Without knowledge it needs log K nats a token of its own, and fewer a character where tokens are longer."""
+    """Without knowledge it needs log K nats per token of its own, and fewer per character where tokens are longer."""
     transformers = pytest.importorskip("transformers", reason="transformers is not installed")
     (tmp_path / "text.txt").write_text(TEXT * 40)
     (tmp_path / "other.txt").write_text(TEXT * 20)
     text_run(tmp_path / "run", tmp_path / "text.txt", "ar")
     tokenizer = build_tokenizer("bpe:290", [TEXT * 40])
-    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer._tokenizer, eos_token=END_OF_TEXT)  # type: ignore[attr-defined]
     config = transformers.GPT2Config(vocab_size=tokenizer.vocab_size, n_positions=32, n_embd=8, n_layer=1, n_head=1)
     model = transformers.GPT2LMHeadModel(config)
     for parameter in model.parameters():
         nn.init.zeros_(parameter)
     model.save_pretrained("lm")
-    fast.save_pretrained("lm")
+    fast_tokenizer(tokenizer).save_pretrained("lm")
     capsys.readouterr()
     main(["evaluate", "run", "lm", "--data", "other.txt", "--rows", "0"])
     printed = capsys.readouterr().out
@@ -198,9 +178,11 @@ def test_what_cannot_be_evaluated_gets_a_sentence(
     trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert "name at least one run folder" in refusal(capsys, "evaluate")
-    assert "nowhere is no run" in refusal(capsys, "evaluate", "nowhere")
+    assert "nowhere is not a run" in refusal(capsys, "evaluate", "nowhere")
     assert f"a run is named twice: {trained}" in refusal(capsys, "evaluate", str(trained), str(trained))
-    assert "its data is markov, got text.txt" in refusal(capsys, "evaluate", str(trained), "--data", "text.txt")
+    assert "markov data is generated and not read from a file, got text.txt" in refusal(
+        capsys, "evaluate", str(trained), "--data", "text.txt"
+    )
     assert "has 17 tokens, but markov was trained on 5" in refusal(capsys, "evaluate", str(trained), "--data", "digits")
     (tmp_path / "text.txt").write_text(TEXT * 40)
     text_run(tmp_path / "run", tmp_path / "text.txt")

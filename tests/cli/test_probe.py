@@ -1,23 +1,21 @@
 """`tokenloom probe`: a figure, its numbers and heat maps, from saved runs."""
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 import tokenloom as tl
 from tests import brute
 from tests.cli.helpers import refusal
-from tests.training.helpers import tiny
+from tests.training.helpers import saved, tiny
 from tokenloom.cli import main
+from tokenloom.data.digits import DigitsSource
 from tokenloom.evaluation.heat_maps import draw_heat_maps, posterior_maps
-from tokenloom.store import save_model
-from tokenloom.training.build import build_data, build_model
-from tokenloom.training.config import DataConfig
 
 FAST = ["--sequences", "6", "--positions", "2", "--substitutes", "3", "--times", "0.2", "0.8"]
 
@@ -29,13 +27,8 @@ def quiet_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("matplotlib", reason="matplotlib is not installed")
 
 
-def saved(folder: Path, **changes: Any) -> None:
-    config = tiny(folder, **changes)
-    model = build_model(config, build_data(config.data)).eval()
-    torch.manual_seed(1)
-    for parameter in model.parameters():
-        nn.init.normal_(parameter, std=0.3)
-    save_model(model, folder / "model", {"config": asdict(config)})
+def random_run(folder: Path, **changes: Any) -> None:
+    saved(tiny(folder, **changes), folder, std=0.3)
 
 
 def pixels(path: Path) -> Tensor:
@@ -47,8 +40,8 @@ def pixels(path: Path) -> Tensor:
 def test_runs_are_compared_in_one_figure_and_a_hollow_one_reads_0(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    saved(tmp_path / "plain")
-    saved(tmp_path / "hollow", network=replace(tiny(tmp_path).network, kind="hollow"))
+    random_run(tmp_path / "plain")
+    random_run(tmp_path / "hollow", network=replace(tiny(tmp_path).network, kind="hollow"))
     main(["probe", "plain", "hollow", *FAST])
     printed = capsys.readouterr().out
     assert "t = 0.2" in printed
@@ -65,7 +58,7 @@ def test_runs_are_compared_in_one_figure_and_a_hollow_one_reads_0(
 
 def test_digits_get_heat_maps(tmp_path: Path) -> None:
     pytest.importorskip("sklearn", reason="scikit-learn is not installed")
-    saved(tmp_path / "digits", data=DataConfig("digits"))
+    random_run(tmp_path / "digits", data=DigitsSource())
     main(["probe", "digits", *FAST, "--out", "here"])
     assert sorted(path.name for path in Path("here").iterdir()) == ["heat-maps-digits.png", "probe.json", "probe.png"]
 
@@ -88,12 +81,12 @@ def test_heat_maps_show_both_posteriors_and_what_the_own_token_tells(
             laws.append(exact.log_probs.exp()[0])
         grey = torch.tensor([0, 0.5, 1], dtype=torch.float64)
         entropy = [torch.special.entr(law).sum(-1) for law in laws]
-        for shown, expected in (
+        for network_input, expected in (
             (row.leave_one_out, laws[0] @ grey),
             (row.denoiser, laws[1] @ grey),
             (row.told, entropy[0] - entropy[1]),
         ):
-            torch.testing.assert_close(torch.from_numpy(shown).flatten(), expected)
+            torch.testing.assert_close(torch.from_numpy(network_input).flatten(), expected)
     draw_heat_maps(maps, tmp_path / "maps.png", "an oracle")
     assert pixels(tmp_path / "maps.png")[..., :3].std() > 0.01
     with pytest.raises(ValueError, match="square images, got 3 pixels"):
@@ -101,7 +94,7 @@ def test_heat_maps_show_both_posteriors_and_what_the_own_token_tells(
 
 
 def test_what_cannot_be_probed_gets_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    saved(tmp_path / "masked", method="mdm", predicts=None, objective=None)
+    random_run(tmp_path / "masked", method="mdm", predicts=None, objective=None)
     for arguments, sentence in (
         ([], "name at least one run folder"),
         (["masked", *FAST], "has no leave-one-out posterior: its own token"),

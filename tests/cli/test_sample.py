@@ -2,33 +2,24 @@
 
 import json
 import re
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import torch
 
 from tests.cli.helpers import refusal
-from tests.training.helpers import tiny
+from tests.training.helpers import saved, tiny
 from tokenloom.cli import main
-from tokenloom.store import save_model
-from tokenloom.training.build import build_data, build_model, resolve
-from tokenloom.training.config import TrainConfig, recipe
+from tokenloom.data.text import TextSource
+from tokenloom.nn.transformer import TransformerOptions
+from tokenloom.training.build import resolve
+from tokenloom.training.config import TrainConfig
+from tokenloom.training.recipes import recipe
 
 
 def untrained(folder: Path, config: TrainConfig) -> Path:
     """A run folder whose network was not trained."""
-    torch.manual_seed(0)
-    config = resolve(replace(config, out=str(folder)))
-    data = build_data(config.data)
-    tokenizer = getattr(data.decode, "tokenizer", None)
-    about = {
-        "step": 0,
-        "data": data.name,
-        "tokenizer": None if tokenizer is None else json.loads(tokenizer.to_json()),
-        "config": asdict(config),
-    }
-    save_model(build_model(config, data), folder / "model", about)
+    saved(resolve(replace(config, out=str(folder))), folder)
     return folder
 
 
@@ -41,13 +32,14 @@ def markov(tmp_path_factory: pytest.TempPathFactory) -> str:
 def text(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("text")
     (folder / "input.txt").write_text("the cat sat on the mat and the dog ran to the sea\n" * 40)
-    config = recipe("chars")
     config = replace(
-        config,
-        data=replace(config.data, path=str(folder / "input.txt"), length=24),
-        network=replace(config.network, width=16, depth=1, heads=2, condition=8),
+        recipe("chars"),
+        data=TextSource(path=str(folder / "input.txt"), length=24),
+        network=TransformerOptions(width=16, depth=1, heads=2, condition=8),
     )
-    return str(untrained(folder / "run", config))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+        return str(untrained(folder / "run", config))
 
 
 def run_json(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, object]:
@@ -104,8 +96,7 @@ def test_watch_shows_every_step_and_out_holds_everything(
 ) -> None:
     out = tmp_path / "deep" / "samples.json"
     main(["sample", text, "--num", "2", "--steps", "3", "--watch", "--corrector-steps", "1", "--out", str(out)])
-    shown = capsys.readouterr().out
-    assert "step 2/2" in shown
+    assert "step 2/2" in capsys.readouterr().out
     record = json.loads(out.read_text())
     assert set(record) == {"samples", "tokens", "evaluations", "seconds_per_sample", "provenance"}
     assert record["evaluations"] <= 3
@@ -120,7 +111,10 @@ def test_watch_shows_every_step_and_out_holds_everything(
         (["--temperature", "0"], "temperature must be positive and finite, got 0.0"),
         (["--sampler", "ancestrl"], "did you mean ancestral"),
         (["--sampler", "psi:kapa=0.5"], "did you mean kappa"),
-        (["--sampler", "reaudm"], "reaudm serves AbsorbingUniform, but the model's process is Uniform"),
+        (
+            ["--sampler", "reaudm"],
+            "reaudm needs a process with an auxiliary variable, but the model's process is Uniform; use ancestral",
+        ),
         (["--prompt", "the cat sat on the mat and the dog"], "34 tokens, but a sequence has 24"),
         (["--prompt", "ZEBRA"], "Z"),
         (["--num", "0"], "--num and --batch must be at least 1"),
@@ -142,8 +136,8 @@ def test_every_sampler_is_listed(text: str, capsys: pytest.CaptureFixture[str]) 
     from tokenloom.samplers import CORRECTORS, PREDICTORS
 
     main(["sample", text, "--sampler", "list"])
-    shown = capsys.readouterr().out
-    assert all(name in shown for name in [*PREDICTORS, *CORRECTORS])
+    printed = capsys.readouterr().out
+    assert all(name in printed for name in [*PREDICTORS, *CORRECTORS])
 
 
 def test_the_bundled_text_model_goes_on_where_a_prompt_ends(capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tokenloom.data.base import Dataset
-from tokenloom.data.text import RowDecoder, load_text
-from tokenloom.data.tokenizer import Tokenizer
+from tokenloom.data.text import load_text
+from tokenloom.models.tokenizer import Tokenizer
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "data"
 TEXT = "The cat sat.\n\nThe  cat, naïve as ever, sat on 12 mats — 猫!\n"
@@ -26,8 +26,8 @@ def load(source: Path | str, folder: Path, **options: Any) -> Dataset:
 
 
 def tokenizer_of(dataset: Dataset) -> Tokenizer:
-    assert isinstance(dataset.decode, RowDecoder)
-    return dataset.decode.tokenizer
+    assert dataset.tokenizer is not None
+    return dataset.tokenizer
 
 
 def write_parquet(path: Path, column: str, texts: Sequence[str | None]) -> None:

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from tests.data.helpers import load, write_parquet
-from tokenloom.data import hub
-from tokenloom.data.hub import hub_or_cache, reachable
 from tokenloom.data.hub_text import HUB
 from tokenloom.data.text import load_text
-from tokenloom.data.tokenizer import build_tokenizer
+from tokenloom.models.tokenizer import build_tokenizer
+from tokenloom.support import hub
+from tokenloom.support.hub import hub_or_cache, reachable
 
 CLOSED = "http://127.0.0.1:1"
 

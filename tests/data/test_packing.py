@@ -7,7 +7,7 @@ import pytest
 
 from tests.data.helpers import load
 from tokenloom.data.packing import pack
-from tokenloom.data.tokenizer import (
+from tokenloom.models.tokenizer import (
     Ids,
 )
 

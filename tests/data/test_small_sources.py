@@ -1,6 +1,7 @@
 """Digits and Markov chains: shapes, levels, and the law they are drawn from."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,13 +9,13 @@ import torch
 
 import tokenloom as tl
 from tests.data.helpers import shared
-from tokenloom.data.digits import load_digits, quantise, read_idx
-from tokenloom.data.markov import load_markov, markov_chain
+from tokenloom.data.digits import DigitsSource, quantise, read_idx
+from tokenloom.data.markov import MarkovSource, markov_chain
 
 
 def test_digits_of_scikit_learn_and_idx_files(tmp_path: Path) -> None:
     pytest.importorskip("sklearn")
-    data = load_digits()
+    data = DigitsSource().load()
     assert (data.vocab_size, data.length) == (17, 64)
     assert int(data.train.max()) == 16
     assert data.decode(data.valid[:1].long())[0].count("\n") == 7
@@ -28,19 +29,20 @@ def test_digits_of_scikit_learn_and_idx_files(tmp_path: Path) -> None:
         read_idx(tmp_path / "train-images-idx3-ubyte")
     (tmp_path / "train-images-idx3-ubyte").write_bytes(header + images.numpy().tobytes())
     with pytest.raises(ValueError, match="holds no t10k-images-idx3-ubyte"):
-        load_digits(tmp_path, levels=4)
+        DigitsSource(path=str(tmp_path), levels=4).load()
 
 
 def test_mnist_loads() -> None:
-    data = load_digits(shared("mnist"))
+    data = DigitsSource(path=str(shared("mnist"))).load()
     assert (len(data.train), len(data.valid), data.length, data.vocab_size) == (60_000, 10_000, 784, 8)
 
 
 def test_markov_data_is_drawn_from_its_chain() -> None:
     """Mean log-likelihood within 5 standard errors of the entropy (false-alarm rate 6e-7)."""
-    data = load_markov(6, 16, rows=4000)
+    source = MarkovSource(vocab_size=6, length=16, rows=4000)
+    data = source.load()
     oracle = tl.MarkovOracle(*markov_chain(6, 0), 16, tl.Uniform(6))
     nats = -oracle.log_likelihood(data.train.long()) / 16
     assert data.entropy is not None
     assert abs(float(nats.mean()) - data.entropy) < 5 * float(nats.std()) / math.sqrt(4000)
-    assert data.fingerprint != load_markov(6, 16, rows=4000, seed=1).fingerprint
+    assert data.fingerprint != replace(source, seed=1).load().fingerprint

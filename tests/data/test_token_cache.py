@@ -12,12 +12,9 @@ import torch
 
 from tests.data.helpers import STORIES, load
 from tokenloom.data.text import load_text
-from tokenloom.data.token_cache import cached_rows, default_cache, whole_file
-from tokenloom.data.tokenizer import (
-    Characters,
-    Ids,
-    Tokenizer,
-)
+from tokenloom.data.token_cache import cached_rows, default_cache
+from tokenloom.models.tokenizer import Characters, Ids, Tokenizer
+from tokenloom.support.files import replacing
 
 
 def test_a_second_load_neither_tokenises_nor_learns(
@@ -95,13 +92,13 @@ def test_a_damaged_cache_is_built_again(damage: str, tmp_path: Path) -> None:
 
 def test_a_name_appears_only_with_its_whole_file(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "file"
-    with whole_file(path) as one, whole_file(path) as two:
-        one.write(b"one")
-        two.write(b"two")
+    with replacing(path) as one, replacing(path) as two:
+        one.write_bytes(b"one")
+        two.write_bytes(b"two")
         assert not path.exists()
     assert path.read_bytes() == b"one"  # the last to finish
-    with contextlib.suppress(RuntimeError), whole_file(path) as file:
-        file.write(b"half")
+    with contextlib.suppress(RuntimeError), replacing(path) as file:
+        file.write_bytes(b"half")
         raise RuntimeError
     assert path.read_bytes() == b"one"
     assert os.listdir(path.parent) == ["file"]
@@ -120,5 +117,5 @@ def test_the_cache_is_where_the_user_keeps_caches(monkeypatch: pytest.MonkeyPatc
     assert default_cache() == Path.home() / ".cache" / "tokenloom"
     (tmp_path / "file").write_text("")
     (tmp_path / "text.txt").write_text("abcdef" * 9)
-    with pytest.raises(ValueError, match=r"cache directory .*file cannot be written .*; pass another one as cache"):
+    with pytest.raises(ValueError, match=r"cannot write .*file/.*; pass another directory as cache"):
         load_text(tmp_path / "text.txt", length=2, cache=tmp_path / "file")

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,8 @@ import pytest
 import torch
 
 import tokenloom as tl
-from tests.training.helpers import tiny
+from tests.evaluation.helpers import NO_TEXT
+from tests.training.helpers import saved, tiny
 from tokenloom.cli.frontier import FrontierConfig, frontier
 from tokenloom.data.markov import markov_chain
 from tokenloom.evaluation.frontier import (
@@ -28,9 +29,8 @@ from tokenloom.evaluation.frontier import (
     warnings,
 )
 from tokenloom.evaluation.judges import OracleJudge, rate
-from tokenloom.evaluation.points import Point, measure
-from tokenloom.store import save_model
-from tokenloom.training.build import build_data, build_model
+from tokenloom.evaluation.points import Point, evaluate_point
+from tokenloom.samplers.options import SamplerOptions
 
 
 def record(family: str, entropy: float, perplexity: float, source: str = "model") -> dict[str, Any]:
@@ -63,28 +63,26 @@ def test_curves_are_ranked_at_the_entropy_of_the_data_and_low_entropy_wins_are_f
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of the tiny markov recipe whose network was not trained."""
     folder = tmp_path_factory.mktemp("runs") / "markov"
-    config = tiny(folder)
-    data = build_data(config.data)
-    about = {"step": 0, "data": data.name, "entropy": data.entropy, "config": asdict(config)}
-    save_model(build_model(config, data), folder / "model", about)
+    saved(tiny(folder), folder)
     return folder
 
 
 def test_a_point_is_written_once_and_says_how_it_was_made(run: Path, tmp_path: Path) -> None:
-    point = Point(str(run), "oracle", steps=4, temperature=0.9, corrector="informed", num=8)
-    first = measure(point, tmp_path)
+    sampling = SamplerOptions(steps=4, temperature=0.9, corrector="informed")
+    point = Point(str(run), "oracle", sampling=sampling, num=8)
+    first = evaluate_point(point, tmp_path)
     path = point.file(tmp_path)
     before = path.stat().st_mtime_ns
-    assert measure(point, tmp_path) == first == json.loads(path.read_text())
+    assert evaluate_point(point, tmp_path) == first == json.loads(path.read_text())
     assert path.stat().st_mtime_ns == before
     for key in ("perplexity", "entropy", "distinct_2", "evaluations", "seconds_per_sample", "judge", "samples", "seed"):
         assert key in first
-    assert first["corrector"] == "informed"
+    assert (first["corrector"], first["temperature"], first["steps"]) == ("informed", 0.9, 4)
     assert first["evaluations"] <= 4
     assert replace(point, seed=1).file(tmp_path) != path
 
 
-def test_a_killed_sweep_goes_on_with_what_is_missing(run: Path, tmp_path: Path) -> None:
+def test_a_killed_sweep_resumes_with_what_is_missing(run: Path, tmp_path: Path) -> None:
     arguments = [
         "frontier",
         str(run),
@@ -133,7 +131,6 @@ def test_the_command_draws_and_compares(run: Path, tmp_path: Path, capsys: pytes
     config = FrontierConfig((str(run),), "oracle", steps=(2, 4), top_p=(0.8, 1.0), num=8, out=tmp_path / "out")
     frontier(config)
     output = capsys.readouterr().out
-    assert "10 points" not in output
     assert "6 points, 0 of them already" in output
     assert "shuffled data: perplexity" in output
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
@@ -152,7 +149,7 @@ def test_exact_sampling_in_many_steps_has_the_perplexity_of_the_entropy_rate(gen
 
     def rating(steps: int) -> Any:
         tokens = tl.sample(oracle, 1000, steps=steps, generator=generator)
-        return rate(judge, tokens, lambda rows: [""] * len(rows))
+        return rate(judge, tokens, NO_TEXT)
 
     many, few = rating(128), rating(2)
     assert abs(many.nats_per_token - exact) < 5 * many.nats_error

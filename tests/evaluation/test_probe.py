@@ -107,10 +107,10 @@ def test_given_positions_are_not_probed(generator: torch.Generator) -> None:
         return logits
 
     model = tl.DiffusionModel(network, tl.Uniform(K))
-    fixed = torch.zeros(12, L, dtype=torch.bool)
-    assert probe(model, sequences(), (0.5,), Effort(L, K), generator, fixed)[0].total_variation > 0.05
-    fixed[:, 0] = True
-    assert probe(model, sequences(), (0.5,), Effort(L, K), generator, fixed)[0].total_variation == 0
+    given = torch.zeros(12, L, dtype=torch.bool)
+    assert probe(model, sequences(), (0.5,), Effort(L, K), generator, given)[0].total_variation > 0.05
+    given[:, 0] = True
+    assert probe(model, sequences(), (0.5,), Effort(L, K), generator, given)[0].total_variation == 0
 
 
 def test_the_same_seed_gives_the_same_states_to_two_models() -> None:
@@ -131,8 +131,8 @@ def test_what_cannot_be_probed_gets_a_sentence(as_a_user: None) -> None:
     with pytest.raises(ValueError, match="substitutes must be at least 2, got 1"):
         Effort(substitutes=1)
     with pytest.raises(ValueError, match="every position given"):
-        probe(model, sequences(), (0.5,), fixed=torch.ones(12, L, dtype=torch.bool))
-    causal = tl.DiffusionModel(tl.nn.CausalTransformer(TransformerConfig(K, K, L, 16, 1, 2, 8)), tl.Uniform(K))
+        probe(model, sequences(), (0.5,), given=torch.ones(12, L, dtype=torch.bool))
+    causal = tl.DiffusionModel(tl.nn.CausalTransformer(TransformerConfig(K, K, L, 16, 1, 2, 8)), tl.LeftToRight(K))
     with pytest.raises(ValueError, match="a causal network does not see its own position"):
         probe(causal, sequences(), (0.5,))
     masked = tl.DiffusionModel(random_network(DiT, K + 1), tl.Masked(K), predicts=tl.Denoiser)

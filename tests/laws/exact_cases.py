@@ -1,8 +1,8 @@
 """Every state of a small distribution with its probability, the exact prediction at it, and the loss of both."""
 
-import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 import torch
@@ -11,21 +11,18 @@ from torch import Tensor
 import tokenloom as tl
 from tests import brute
 from tests.laws.helpers import EXACT
-from tokenloom.objectives import (
-    FiniteStep,
-    JumpNELBO,
-    Objective,
-    ScoreEntropy,
-    UniformNELBO,
-)
+from tokenloom.objectives import FiniteStep, JumpNELBO, Objective, RateNELBO, ScoreEntropy, UniformNELBO
 from tokenloom.posteriors import Posterior
 
 K, L = 3, 2
 P0 = brute.random_p0(K, L)
+PI = brute.random_pi(K, L)
 ENTROPY = -float((P0 * P0.log()).sum())
 UNIFORM, MASKED = tl.Uniform(K, schedule=EXACT), tl.Masked(K, schedule=EXACT)
 ABSORBING, COUPLED = tl.AbsorbingUniform(K, schedule=EXACT), tl.MaxCoupling(K, schedule=EXACT)
-TIGHT: list[tuple[tl.Process, Objective, type[Posterior]]] = [
+INTERPOLATING = tl.Interpolating(K, PI, schedule=EXACT)
+Case = tuple[tl.Process, Objective, type[Posterior]]
+TIGHT: list[Case] = [
     (UNIFORM, UniformNELBO(), tl.LeaveOneOut),
     (UNIFORM, UniformNELBO(), tl.Denoiser),
     (UNIFORM, ScoreEntropy(), tl.Score),
@@ -33,14 +30,18 @@ TIGHT: list[tuple[tl.Process, Objective, type[Posterior]]] = [
     (MASKED, JumpNELBO(), tl.LeaveOneOut),
     (MASKED, ScoreEntropy(), tl.Score),
     (ABSORBING, JumpNELBO(), tl.Denoiser),
+    (INTERPOLATING, RateNELBO(), tl.LeaveOneOut),
+    (INTERPOLATING, RateNELBO(), tl.Denoiser),
+    (INTERPOLATING, RateNELBO(), tl.Score),
 ]
-STEPPED: list[tuple[tl.Process, Objective, type[Posterior]]] = [
+STEPPED: list[Case] = [
     (UNIFORM, FiniteStep(4), tl.LeaveOneOut),
     (UNIFORM, FiniteStep(4), tl.Denoiser),
     (MASKED, FiniteStep(4), tl.Denoiser),
     (ABSORBING, FiniteStep(4), tl.Denoiser),
+    (INTERPOLATING, FiniteStep(4), tl.LeaveOneOut),
+    (INTERPOLATING, FiniteStep(4), tl.Denoiser),
 ]
-Case = tuple[tl.Process, Objective, type[Posterior]]
 
 
 def label(case: object) -> str | None:
@@ -49,48 +50,51 @@ def label(case: object) -> str | None:
     return None
 
 
+def noise_tables(process: tl.Process) -> tuple[list[Tensor], Tensor | None]:
+    """pi from its definition, once or for every U, and every U."""
+    if isinstance(process, tl.AbsorbingUniform):
+        every = brute.sequences(K, L)
+        return [brute.point_pi(u, K) for u in every.tolist()], every
+    if isinstance(process, tl.Masked):
+        return [brute.point_pi([process.mask] * L, process.num_states)], None
+    return [process.pi if isinstance(process, tl.Interpolating) else brute.uniform_pi(K, L)], None
+
+
+@cache
 def weighted_states(process: tl.Process, t: float) -> tuple[tl.Noisy, Tensor, Tensor]:
     """Every (x_0, x_t, U) of positive probability at time t: the states, x_0 and the probabilities."""
     time = torch.tensor([t], dtype=torch.float64)
-    alpha = float(process.alpha(time))
-    clean, noisy, absorbing, weight = [], [], [], []
-    states = process.num_states
-    us: list[list[int] | None] = [None]
-    if isinstance(process, tl.AbsorbingUniform):
-        us = [list(u) for u in itertools.product(range(K), repeat=L)]
-    for u in us:
-        if u is not None:
-            pi = brute.point_pi(u, K)
-        elif isinstance(process, tl.Masked):
-            pi = brute.point_pi([process.mask] * L, states)
-        else:
-            pi = brute.uniform_pi(K, L)
-        table = brute.joint(P0, pi, alpha) / len(us)
-        row, column = (table > 0).nonzero(as_tuple=True)
-        clean.append(brute.sequences(states, L)[row])
-        noisy.append(brute.sequences(states, L)[column])
-        absorbing.append(torch.tensor(u or [0] * L).expand(len(row), L))
-        weight.append(table[row, column])
-    tokens = torch.cat(noisy)
-    aux = torch.cat(absorbing) if isinstance(process, tl.AbsorbingUniform) else None
-    full = time.expand(len(tokens))
-    return tl.Noisy(tokens, full, process.alpha(full), aux), torch.cat(clean), torch.cat(weight)
+    tables, absorbing = noise_tables(process)
+    joint = torch.stack([brute.joint(P0, pi, float(process.alpha(time))) for pi in tables]) / len(tables)
+    u, row, column = (joint > 0).nonzero(as_tuple=True)
+    sequences = brute.sequences(process.num_states, L)
+    full = time.expand(len(u))
+    noisy = tl.Noisy(sequences[column], full, process.alpha(full), None if absorbing is None else absorbing[u])
+    return noisy, sequences[row], joint[u, row, column]
 
 
-def expected_loss(process: tl.Process, objective: Objective, predicts: type[Posterior], t: float) -> float:
-    """The mean loss a sequence at time t, predicted by the oracle."""
-    noisy, x_0, weight = weighted_states(process, t)
+def expected_losses(
+    process: tl.Process, objective: Objective, predicts: type[Posterior], times: Sequence[float]
+) -> Tensor:
+    """The mean loss per sequence at each time, predicted by the oracle."""
+    states, clean, weights = zip(*(weighted_states(process, t) for t in times), strict=True)
+    x_0, weight = torch.cat(clean), torch.cat(weights)
+    t = torch.cat([state.t for state in states])
+    aux = None if states[0].aux is None else torch.cat([state.aux for state in states])
+    noisy = tl.Noisy(torch.cat([state.tokens for state in states]), t, process.alpha(t), aux)
     prediction = tl.Oracle(P0, process, predicts=predicts).predict(noisy)
-    return float((weight * objective.per_token(prediction, x_0, noisy, process).sum(-1)).sum())
+    losses = weight * objective.per_token(prediction, x_0, noisy, process).sum(-1)
+    which = torch.arange(len(times)).repeat_interleave(torch.tensor([len(part) for part in weights]))
+    return torch.zeros(len(times), dtype=losses.dtype).index_add(0, which, losses)
 
 
-def integral(function: Callable[[float], float], nodes: int = 40) -> float:
-    """Over [0, 1] by Gauss-Legendre in u with t = sin^2(pi u / 2), which tames logarithms at both ends."""
+def integral(process: tl.Process, objective: Objective, predicts: type[Posterior], nodes: int = 40) -> float:
+    """Over t in [0, 1] by Gauss-Legendre in u with t = sin^2(pi u / 2), which tames logarithms at both ends."""
     points, weights = np.polynomial.legendre.leggauss(nodes)
-    total = 0.0
-    for u, weight in zip((points + 1) / 2, weights / 2, strict=True):
-        total += weight * math.pi / 2 * math.sin(math.pi * u) * function(math.sin(math.pi * u / 2) ** 2)
-    return total
+    u = (points + 1) / 2
+    slopes = torch.from_numpy(weights / 2 * math.pi / 2 * np.sin(math.pi * u))
+    times = (np.sin(math.pi * u / 2) ** 2).tolist()
+    return float((slopes * expected_losses(process, objective, predicts, times)).sum())
 
 
 def state_index(noisy: tl.Noisy, process: tl.Process) -> Tensor:

@@ -137,21 +137,6 @@ def test_resampled_absorbing_chain_has_the_joint_law_of_the_uniform_reverse_chai
     assert_close(path.sum(-1), exact)
 
 
-def test_fixed_absorbing_sequence_gives_another_joint_law_with_the_same_ends() -> None:
-    """Without resampling the marginals are UDM's but the path is not: the control for the law above."""
-    p0, pi = brute.random_p0(K, L), brute.uniform_pi(K, L)
-    alpha_t, alpha_s = 0.25, 0.6
-    fixed = torch.stack(
-        [brute.reverse_kernel(p0, brute.point_pi(u, K), alpha_s, alpha_t) for u in SEQUENCES.tolist()]
-    ).nan_to_num(0.0)
-    at_t = torch.stack([brute.marginal(p0, brute.point_pi(u, K), alpha_t) for u in SEQUENCES.tolist()]) / NUMBER
-    pair = torch.einsum("ut,uts->ts", at_t, fixed)
-    exact = brute.marginal(p0, pi, alpha_t)[:, None] * brute.reverse_kernel(p0, pi, alpha_s, alpha_t)
-    assert_close(pair.sum(0), exact.sum(0))
-    assert_close(pair.sum(1), exact.sum(1))
-    assert (pair - exact).abs().max() > 0.005
-
-
 def test_drawn_absorbing_states_follow_their_law() -> None:
     """200,000 draws for each of x_s = x_0 and x_s != x_0; false-alarm rate 1e-6 each."""
     process, count = tl.AbsorbingUniform(K, schedule=EXACT), 200_000

@@ -5,14 +5,17 @@ import torch
 from torch import Tensor
 
 import tokenloom as tl
+from tests import brute
 from tests.laws.exact_cases import ABSORBING, COUPLED, MASKED, STEPPED, UNIFORM, Case, K, L, label, weighted_states
-from tests.laws.helpers import assert_close
+from tests.laws.helpers import EXACT, assert_close
 from tokenloom.objectives import (
     CrossEntropy,
     FiniteStep,
     JumpNELBO,
+    RateNELBO,
     ScoreEntropy,
     UniformNELBO,
+    step_divergence,
 )
 from tokenloom.posteriors import Posterior
 
@@ -63,8 +66,58 @@ def test_jump_bound_is_the_sum_over_jumps_it_stands_for(process: tl.Process, t: 
     assert_close(JumpNELBO().per_token(prediction, x_0, noisy, process), phi(exact, model).sum(-1))
 
 
+@pytest.mark.parametrize("t", [0.1, 0.5, 0.95])
+@pytest.mark.parametrize("predicts", [tl.LeaveOneOut, tl.Denoiser])
+def test_the_bound_of_any_rates_is_the_closed_form_where_there_is_one(predicts: type[Posterior], t: float) -> None:
+    """UDM's for its own chain and for a table of uniform noise, the jump bound for every one-way chain."""
+    noisy, x_0, logits = random_case(UNIFORM, t)
+    prediction = predicts(logits)  # type: ignore[call-arg]
+    closed = UniformNELBO().per_token(prediction, x_0, noisy, UNIFORM)
+    for process in (UNIFORM, tl.Interpolating(K, brute.uniform_pi(K, L), schedule=EXACT)):
+        assert_close(RateNELBO().per_token(prediction, x_0, noisy, process), closed)
+    for one_way in (MASKED, ABSORBING, COUPLED):
+        noisy, x_0, logits = random_case(one_way, t)
+        prediction = predicts(logits)  # type: ignore[call-arg]
+        closed = JumpNELBO().per_token(prediction, x_0, noisy, one_way)
+        assert_close(RateNELBO().per_token(prediction, x_0, noisy, one_way), closed)
+
+
+class UntoldMasked(tl.Masked):
+    """MDM that does not say it is one-way, and so is scored from its bridges."""
+
+    one_way = False
+
+
+class UntoldAbsorbing(tl.AbsorbingUniform):
+    one_way = False
+
+
+class UntoldCoupling(tl.MaxCoupling):
+    one_way = False
+
+
+@pytest.mark.parametrize(("s", "t"), [(0.0, 0.25), (0.25, 0.5), (0.9, 1.0)])
+@pytest.mark.parametrize("predicts", [tl.LeaveOneOut, tl.Denoiser])
+def test_the_divergence_of_any_bridges_is_the_closed_form_where_there_is_one(
+    predicts: type[Posterior], s: float, t: float
+) -> None:
+    pairs: list[tuple[tl.Process, tl.Process]] = [
+        (UNIFORM, tl.Interpolating(K, brute.uniform_pi(K, L), schedule=EXACT)),
+        (MASKED, UntoldMasked(K, schedule=EXACT)),
+        (ABSORBING, UntoldAbsorbing(K, schedule=EXACT)),
+        (COUPLED, UntoldCoupling(K, schedule=EXACT)),
+    ]
+    for process, other in pairs:
+        noisy, x_0, logits = random_case(process, t)
+        prediction = predicts(logits)  # type: ignore[call-arg]
+        time = torch.full_like(noisy.t, s)
+        closed, dense = (step_divergence(prediction, x_0, noisy, time, each) for each in (process, other))
+        assert_close(dense, closed)
+        assert closed.max() > 0.01
+
+
 @pytest.mark.parametrize("t", [0.25, 0.5, 1.0])
-@pytest.mark.parametrize("case", STEPPED, ids=label)
+@pytest.mark.parametrize("case", [*STEPPED, (COUPLED, FiniteStep(4), tl.Denoiser)], ids=label)
 def test_finite_bound_is_the_divergence_of_the_bridges(case: Case, t: float) -> None:
     """Four times the KL of the dense laws; at t = 1/4 the step ends at s = 0, the reconstruction."""
     process, objective, predicts = case

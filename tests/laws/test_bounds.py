@@ -12,36 +12,33 @@ from tests.laws.exact_cases import (
     ABSORBING,
     COUPLED,
     ENTROPY,
+    INTERPOLATING,
     MASKED,
     P0,
+    PI,
     STEPPED,
     TIGHT,
     UNIFORM,
     Case,
     K,
     L,
-    expected_loss,
+    expected_losses,
     integral,
     label,
 )
 from tests.laws.helpers import assert_close
-from tokenloom.objectives import (
-    FiniteStep,
-    JumpNELBO,
-    PriorTerm,
-    UniformNELBO,
-)
+from tokenloom.objectives import FiniteStep, JumpNELBO, Objective, PriorTerm, RateNELBO, UniformNELBO
 from tokenloom.posteriors import Posterior
 
 
 @pytest.mark.parametrize("case", TIGHT, ids=label)
 def test_bound_at_the_exact_posterior_is_the_entropy_of_p_0(case: Case) -> None:
-    assert integral(lambda t: expected_loss(*case, t)) == pytest.approx(ENTROPY, abs=1e-4)
+    assert integral(*case) == pytest.approx(ENTROPY, abs=1e-4)
 
 
 @pytest.mark.parametrize("predicts", [tl.Denoiser, tl.LeaveOneOut])
 def test_max_coupling_bound_stays_above_the_entropy_at_the_exact_posterior(predicts: type[Posterior]) -> None:
-    assert integral(lambda t: expected_loss(COUPLED, JumpNELBO(), predicts, t)) > ENTROPY + 0.1
+    assert integral(COUPLED, JumpNELBO(), predicts) > ENTROPY + 0.1
 
 
 @pytest.mark.parametrize("case", STEPPED, ids=label)
@@ -51,7 +48,7 @@ def test_finite_bound_falls_towards_the_continuous_one(case: Case) -> None:
 
     def finite(steps: int) -> float:
         ends = [(index + 1) / steps for index in range(steps)]
-        return sum(expected_loss(process, FiniteStep(steps), predicts, t) for t in ends) / steps
+        return float(expected_losses(process, FiniteStep(steps), predicts, ends).mean())
 
     gaps = [finite(steps) - ENTROPY for steps in (1, 2, 4, 8, 16, 32)]
     assert all(after < before for before, after in itertools.pairwise(gaps))
@@ -66,30 +63,55 @@ def total_correlation(law: Tensor, states: int) -> float:
     return float((torch.xlogy(table, table) - torch.xlogy(table, product)).sum())
 
 
+PARTIAL = torch.tensor([[0.6, 0.4, 0.0], [0.0, 0.3, 0.7]], dtype=torch.float64)
+"""Noise that never shows token 2 at the first position, nor token 0 at the second."""
+LEFT: list[tuple[tl.Process, Objective, Tensor]] = [
+    (UNIFORM, UniformNELBO(), brute.uniform_pi(K, L)),
+    (INTERPOLATING, RateNELBO(), PI),
+    (MASKED, JumpNELBO(), brute.point_pi([K] * L, K + 1)),
+    (tl.Interpolating(K, PARTIAL), RateNELBO(), PARTIAL),
+]
+
+
 @pytest.mark.parametrize("eps", [0.02, 0.3])
-def test_prior_term_completes_the_bound_where_signal_is_left_at_the_end(eps: float) -> None:
-    """H plus exactly what the start costs: for UDM KL(p_1 || uniform); for MDM, whose one step from the prior draws the
-    positions independently, their total correlation at alpha_1.
+@pytest.mark.parametrize("predicts", [tl.Denoiser, tl.LeaveOneOut])
+@pytest.mark.parametrize("case", LEFT, ids=["Uniform", "Interpolating", "Masked", "Interpolating-partial"])
+def test_prior_term_completes_the_bound_where_signal_is_left_at_the_end(
+    case: tuple[tl.Process, Objective, Tensor], predicts: type[Posterior], eps: float
+) -> None:
+    """H plus exactly what the start costs: KL(p_1 || pi) where pi covers the vocabulary.  Else the one step from the
+    prior draws the positions independently, which costs their total correlation at alpha_1.
     """
-    schedule = tl.LinearSchedule(eps=eps)
-    uniform, masked = UNIFORM.with_schedule(schedule), MASKED.with_schedule(schedule)
-    for process, objective in ((uniform, UniformNELBO()), (masked, JumpNELBO())):
-        bound = integral(lambda t, p=process, o=objective: expected_loss(p, o, tl.Denoiser, t))  # type: ignore[misc]
-        x_0 = brute.sequences(K, L)
-        noisy = PriorTerm().corrupt(process, x_0, torch.ones(len(x_0)))
-        prediction = tl.Oracle(P0, process, predicts=tl.Denoiser).predict(noisy)
-        price = PriorTerm().per_token(prediction, x_0, noisy, process).sum(-1)
-        total = bound + float((P0.flatten() * price).sum())
-        if process is uniform:
-            p_1 = brute.marginal(P0, brute.uniform_pi(K, L), eps)
-            start = float((p_1 * (p_1 * K**L).log()).sum())
-        else:
-            start = total_correlation(brute.marginal(P0, brute.point_pi([K] * L, K + 1), eps), K + 1)
-        assert float(price.max()) > 1e-4
-        assert total == pytest.approx(ENTROPY + start, abs=1e-4)
+    process, objective, pi = case[0].with_schedule(tl.LinearSchedule(eps=eps)), *case[1:]
+    bound = integral(process, objective, predicts)
+    x_0 = brute.sequences(K, L)
+    noisy = PriorTerm().corrupt(process, x_0, torch.ones(len(x_0)), torch.Generator().manual_seed(6))
+    prediction = tl.Oracle(P0, process, predicts=predicts).predict(noisy)
+    price = PriorTerm().per_token(prediction, x_0, noisy, process).sum(-1)
+    p_1, prior = brute.marginal(P0, pi, eps), brute.kernel(0.0, pi)[0]
+    start = total_correlation(p_1, pi.shape[1]) if bool((pi == 0).any()) else float((p_1 * (p_1 / prior).log()).sum())
+    assert float(price.max()) > 1e-4
+    assert bound + float((P0.flatten() * price).sum()) == pytest.approx(ENTROPY + start, abs=1e-4)
 
 
-@pytest.mark.parametrize("process", [UNIFORM, MASKED, ABSORBING], ids=lambda process: type(process).__name__)
+@pytest.mark.parametrize("eps", [0.02, 0.7])
+def test_prior_divergence_is_the_sum_over_states_it_stands_for(eps: float) -> None:
+    x_0 = torch.arange(K).unsqueeze(1).expand(K, L)
+    uniform = brute.uniform_pi(K, L)
+    covering: list[tuple[tl.Process, Tensor]] = [(UNIFORM, uniform), (COUPLED, uniform), (INTERPOLATING, PI)]
+    for process, pi in covering:
+        ended = process.with_schedule(tl.LinearSchedule(eps=eps))
+        q = eps * torch.eye(K, dtype=torch.float64).unsqueeze(1) + (1 - eps) * pi
+        found = ended.prior_divergence(ended.prior(K, L), x_0)
+        assert found is not None
+        assert_close(found, (q * (q / pi).log()).sum(-1))
+    for other in (MASKED, ABSORBING, tl.Interpolating(K, PARTIAL)):
+        assert other.prior_divergence(other.prior(K, L), x_0) is None
+
+
+@pytest.mark.parametrize(
+    "process", [UNIFORM, MASKED, ABSORBING, INTERPOLATING], ids=lambda process: type(process).__name__
+)
 def test_prior_term_is_0_where_no_signal_is_left(process: tl.Process) -> None:
     x_0 = brute.sequences(K, L)
     noisy = PriorTerm().corrupt(process, x_0, torch.ones(len(x_0)), torch.Generator().manual_seed(6))

@@ -6,7 +6,7 @@ from torch import Tensor
 
 import tokenloom as tl
 from tests import brute
-from tests.laws.helpers import EXACT, assert_close, every_state, probabilities, time
+from tests.laws.helpers import EXACT, assert_close, every_state, plugged_in, probabilities, time
 
 K = 4
 STEPS = [(0.85, 0.6), (0.6, 0.25), (0.3, 0.0), (1.0, 0.4)]
@@ -77,23 +77,19 @@ def test_converted_denoiser_gives_the_same_bridge_through_either_extension(alpha
 
 
 @pytest.mark.parametrize(("alpha_s", "alpha_t"), STEPS)
-@pytest.mark.parametrize("representation", [tl.Denoiser, tl.LeaveOneOut])
-def test_masked_bridge_is_affine_and_completed_by_staying(
-    alpha_s: float, alpha_t: float, representation: type[tl.Denoiser] | type[tl.LeaveOneOut]
-) -> None:
+def test_masked_bridge_is_affine_and_completed_by_staying(alpha_s: float, alpha_t: float) -> None:
     """`eq:mdm-bridge`, for a prediction that gives the visible token no mass at all."""
     process = tl.Masked(K, schedule=EXACT)
     noisy = every_state(K + 1, 1, alpha_t)
     nu = brute.random_pi(K, K + 1, seed=9)
     nu[range(K), range(K)] = 0
     nu = nu / nu.sum(-1, keepdim=True)
-    law = (
-        process.bridge(noisy, time(alpha_s, noisy), representation(nu.unsqueeze(1).log())).log_probs().exp().squeeze(1)
-    )
+    logits, s = nu.unsqueeze(1).log(), time(alpha_s, noisy)
     gamma_2 = (alpha_s - alpha_t) / (1 - alpha_t)
     expected = torch.eye(K + 1, dtype=torch.float64)
     expected[K] = torch.cat([gamma_2 * nu[K], torch.tensor([1 - gamma_2], dtype=torch.float64)])
-    assert_close(law, expected)
+    for law in (process.bridge(noisy, s, tl.Denoiser(logits)), plugged_in(process, noisy, s, tl.LeaveOneOut(logits))):
+        assert_close(law.dense().squeeze(1), expected)
 
 
 @pytest.mark.parametrize(("alpha_s", "alpha_t"), STEPS)
@@ -164,17 +160,18 @@ def test_forward_transition_and_marginal_compose(alpha_s: float, alpha_t: float)
         assert_close(to_s @ to_t, process.marginal(end, end.tokens).dense().squeeze(1))
 
 
-def test_fixed_positions_stay_whatever_the_prediction() -> None:
+def test_given_positions_stay_whatever_the_prediction() -> None:
     generator = torch.Generator().manual_seed(11)
     x_0 = torch.randint(0, K, (64, 6), generator=generator)
-    fixed = torch.rand(64, 6, generator=generator) < 0.5
+    given = torch.rand(64, 6, generator=generator) < 0.5
     t = torch.full((64,), 0.9, dtype=torch.float64)
-    for process in (tl.Uniform(K), tl.Masked(K), tl.MaxCoupling(K), tl.AbsorbingUniform(K), tl.MaskedUniform(K)):
-        noisy = process.corrupt(x_0, t, generator, fixed)
-        assert torch.equal(noisy.tokens[fixed], x_0[fixed])
-        assert (noisy.tokens[~fixed] != x_0[~fixed]).double().mean() > 0.5
+    processes = [tl.Uniform(K), tl.Masked(K), tl.MaxCoupling(K), tl.AbsorbingUniform(K), tl.MaskedUniform(K)]
+    for process in (*processes, tl.Interpolating(K, brute.random_pi(K, 6))):
+        noisy = process.corrupt(x_0, t, generator, given)
+        assert torch.equal(noisy.tokens[given], x_0[given])
+        assert (noisy.tokens[~given] != x_0[~given]).double().mean() > 0.5
         stepped = process.bridge(noisy, t / 2, tl.Denoiser(torch.zeros(64, 6, K))).draw(generator)
-        assert torch.equal(stepped[fixed], x_0[fixed])
+        assert torch.equal(stepped[given], x_0[given])
         rates = process.reverse_rates(noisy, tl.Denoiser(torch.zeros(64, 6, K))).off_diagonal()
-        assert rates[fixed].abs().max() == 0
-        assert rates[~fixed].sum() > 0
+        assert rates[given].abs().max() == 0
+        assert rates[~given].sum() > 0

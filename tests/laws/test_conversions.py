@@ -195,14 +195,13 @@ def test_denoiser_factors_into_planner_and_denoiser(alpha: float) -> None:
     planner = torch.zeros(K**L, L, dtype=torch.float64)
     given = torch.zeros(K**L, L, K, dtype=torch.float64)
     p_t = brute.marginal(p0, pi, alpha)
-    for row, x_t in enumerate(tokens):
-        for x_0, weight in zip(tokens, p0.flatten(), strict=True):
-            for corrupted in flags:
-                number = int(corrupted.sum())
-                kept = ((x_0 == x_t) | (corrupted == 1)).all()
-                chance = weight * kept * alpha ** (L - number) * ((1 - alpha) / K) ** number
-                planner[row] += chance * corrupted / p_t[row]
-                given[row, torch.arange(L), x_0] += chance * corrupted / p_t[row]
+    for x_0, weight in zip(tokens, p0.flatten(), strict=True):
+        for corrupted in flags:
+            number = int(corrupted.sum())
+            kept = ((x_0 == tokens) | (corrupted == 1)).all(1)
+            chance = weight * kept * alpha ** (L - number) * ((1 - alpha) / K) ** number / p_t
+            planner += chance[:, None] * corrupted
+            given[:, torch.arange(L), x_0] += chance[:, None] * corrupted
     given = given / planner.unsqueeze(-1)
     process = tl.Uniform(K, schedule=EXACT)
     nu = tl.Oracle(p0, process).predict(noisy)

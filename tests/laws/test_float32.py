@@ -2,13 +2,15 @@
 
 import itertools
 from collections.abc import Callable
+from functools import cache
 
 import pytest
 import torch
 from torch import Tensor
 
 import tokenloom as tl
-from tokenloom import bridges, rates
+from tokenloom.posteriors import split_probability
+from tokenloom.processes import bridges, rates
 
 ALPHAS = [0.0, 1e-7, 1e-3, 0.5, 1 - 1e-3, 1 - 1e-7, 1.0]
 SIZES = [2, 27, 50257, 262144]
@@ -30,6 +32,7 @@ def state(size: int, alpha: float, aux: Tensor | None = None) -> tl.Noisy:
     return tl.Noisy(torch.tensor([[0, size - 1, size // 2]]), 1 - level, level, aux)
 
 
+@cache
 def logits(size: int) -> Tensor:
     """Peaked rows, probabilities from near 1 down to about 1e-12 / K."""
     generator = torch.Generator().manual_seed(19)
@@ -37,6 +40,12 @@ def logits(size: int) -> Tensor:
     values[..., 0] += 8
     values[..., -1] -= 8
     return values
+
+
+@cache
+def own_mass(size: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """What the logits give to the tokens of `state`, and what to all others."""
+    return split_probability(logits(size).to(dtype), state(size, 0.5).tokens)
 
 
 def in_double(noisy: tl.Noisy) -> tl.Noisy:
@@ -90,27 +99,22 @@ def test_score_converts_back_in_float32(size: int, alpha: float) -> None:
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize(("alpha_s", "alpha_t"), STEPS)
-def test_bridge_weights_and_laws_hold_in_float32(size: int, alpha_s: float, alpha_t: float) -> None:
-    noisy, values = state(size, alpha_t), logits(size)
-    level_s = torch.tensor([[alpha_s]], dtype=torch.float32)
-    process = tl.Uniform(size)
+def test_bridge_weights_hold_in_float32(size: int, alpha_s: float, alpha_t: float) -> None:
+    noisy, process = state(size, alpha_t), tl.Uniform(size)
 
-    def weights(kind: str) -> Callable[[tl.Noisy, Tensor], Tensor]:
-        def law(at: tl.Noisy, start: Tensor) -> Tensor:
-            pi = process.noise(at).probability_of(at.tokens)
-            p, others = process._split(at, tl.Denoiser(start))
-            s, t = level_s.to(start.dtype), at.alpha_t[:, None]
-            if kind == "canonical":
-                return bridges.canonical(s, t, pi, p)
-            if kind == "barycentric":
-                return bridges.barycentric(s, t, pi, p, others)
-            return bridges.max_coupling(s, t)
+    def weights(at: tl.Noisy) -> tuple[Tensor, ...]:
+        pi, (p, others) = process.noise(at).probability_of(at.tokens), own_mass(size, at.alpha_t.dtype)
+        s, t = torch.tensor([[alpha_s]], dtype=torch.float32).to(at.alpha_t.dtype), at.alpha_t[:, None]
+        kept, lost = bridges.survival(s, t)
+        return (
+            bridges.canonical(s, t, kept * (1 - s) * pi, lost * pi, p),
+            bridges.barycentric(s, t, pi, p, others),
+            bridges.max_coupling(s, t),
+        )
 
-        return law
-
-    for kind in ("canonical", "barycentric", "max coupling"):
-        both(weights(kind), noisy, values)
-        both(lambda at, start, kind=kind: weights(kind)(at, start).sum(-1), noisy, values)  # type: ignore[misc]
+    for single, double in zip(weights(noisy), weights(in_double(noisy)), strict=True):
+        assert_accurate(single, double)
+        assert_accurate(single.sum(-1), torch.ones_like(double[..., 0]))
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -151,17 +155,16 @@ def test_resampling_laws_hold_in_float32(size: int, alpha: float) -> None:
 @pytest.mark.parametrize("alpha", [alpha for alpha in ALPHAS if 0 < alpha < 1])
 def test_rates_hold_in_float32(size: int, alpha: float) -> None:
     """alpha = 0 and alpha = 1 are left out: there the rates themselves are infinite."""
-    process, noisy, values = tl.Uniform(size), state(size, alpha), logits(size)
+    process, noisy = tl.Uniform(size), state(size, alpha)
 
-    def law(at: tl.Noisy, start: Tensor, kind: str) -> Tensor:
-        pi, prime = process.noise(at).probability_of(at.tokens), -torch.ones_like(at.alpha_t)[:, None]
-        p, others = process._split(at, tl.Denoiser(start))
-        if kind == "canonical":
-            return rates.canonical(at.alpha_t[:, None], prime, pi, p)
-        return rates.linear(at.alpha_t[:, None], prime, pi, p, others)
+    def weights(at: tl.Noisy) -> tuple[Tensor, Tensor]:
+        pi, level = process.noise(at).probability_of(at.tokens), at.alpha_t[:, None]
+        p, others = own_mass(size, at.alpha_t.dtype)
+        canonical = rates.canonical(level, pi, (1 - level) * pi, p)
+        return canonical, rates.linear(level, -torch.ones_like(level), pi, p, others)
 
-    both(lambda at, start: law(at, start, "canonical"), noisy, values)
-    both(lambda at, start: law(at, start, "linear"), noisy, values)
+    for single, double in zip(weights(noisy), weights(in_double(noisy)), strict=True):
+        assert_accurate(single, double)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

@@ -5,7 +5,7 @@ import torch
 
 import tokenloom as tl
 from tests import brute
-from tests.laws.helpers import EXACT, assert_close, every_state, time
+from tests.laws.helpers import EXACT, assert_close, every_state, plugged_in, time
 
 K, L = 3, 3
 STEPS = [(0.85, 0.6), (0.6, 0.25), (0.3, 0.0), (1.0, 0.4)]
@@ -33,10 +33,11 @@ def test_leave_one_out_plug_in_is_the_exact_marginal_reverse_transition(
     p0 = brute.random_p0(K, L)
     noisy = every_state(process.num_states, L, alpha_t)
     possible = brute.marginal(p0, pi, alpha_t) > 0
-    nu = brute.leave_one_out(p0, pi, alpha_t)[..., :K].clamp(min=0).nan_to_num(1.0)
-    mixture = process.bridge(noisy, time(alpha_s, noisy), tl.LeaveOneOut(nu.log()))
+    nu = tl.LeaveOneOut(brute.leave_one_out(p0, pi, alpha_t)[..., :K].clamp(min=0).nan_to_num(1.0).log())
     exact = brute.reverse_marginals(p0, pi, alpha_s, alpha_t)
-    assert_close(mixture.log_probs().exp()[possible], exact[possible])
+    assert_close(plugged_in(process, noisy, time(alpha_s, noisy), nu).dense()[possible], exact[possible])
+    taken = tl.convert(nu, process.step_representation(tl.LeaveOneOut), noisy.tokens, noisy.alpha_t, process)
+    assert_close(process.bridge(noisy, time(alpha_s, noisy), taken).dense()[possible], exact[possible])
 
 
 @pytest.mark.parametrize("case", processes(), ids=name)
@@ -83,25 +84,7 @@ def test_canonical_bridge_is_injective_in_the_prediction(alpha_s: float, alpha_t
 def test_masked_bridge_does_not_identify_the_prediction_at_visible_positions() -> None:
     process = tl.Masked(K, schedule=EXACT)
     noisy = every_state(K + 1, 1, 0.4)
-    laws = [
-        process.bridge(
-            noisy, time(0.7, noisy), tl.LeaveOneOut(brute.random_pi(K, K + 1, seed).unsqueeze(1).log())
-        ).dense()
-        for seed in (4, 5)
-    ]
+    predictions = [tl.LeaveOneOut(brute.random_pi(K, K + 1, seed).unsqueeze(1).log()) for seed in (4, 5)]
+    laws = [plugged_in(process, noisy, time(0.7, noisy), nu).dense() for nu in predictions]
     assert_close(laws[0][:K], laws[1][:K])
     assert (laws[0][K] - laws[1][K]).abs().max() > 0.01
-
-
-def test_naive_masked_extension_breaks_proposition_1() -> None:
-    """gamma_2 nu + (1 - gamma_2) x_t without the case split differs from the exact transition at visible positions."""
-    p0, pi = brute.random_p0(K, L), brute.point_pi([K] * L, K + 1)
-    alpha_s, alpha_t = 0.6, 0.25
-    possible = brute.marginal(p0, pi, alpha_t) > 0
-    nu = brute.leave_one_out(p0, pi, alpha_t)[possible]
-    tokens = brute.sequences(K + 1, L)[possible]
-    gamma_2 = (alpha_s - alpha_t) / (1 - alpha_t)
-    naive = gamma_2 * nu + (1 - gamma_2) * torch.nn.functional.one_hot(tokens, K + 1).double()
-    gap = (naive - brute.reverse_marginals(p0, pi, alpha_s, alpha_t)[possible]).abs().amax(-1)
-    assert_close(gap[tokens == K], torch.zeros_like(gap[tokens == K]))
-    assert gap[tokens != K].max() > 0.1

@@ -61,10 +61,8 @@ def test_reverse_and_conditional_rates_are_limits_of_the_bridges(schedule: tl.Sc
         noisy = at(process, t, process.num_states, aux)
         logits = torch.randn(count, L, K, generator=generator, dtype=torch.float64)
         x_0 = torch.randint(0, K, (count, L), generator=generator)
-        predictions: list[Posterior | Tensor] = [tl.Denoiser(logits)]
-        if not isinstance(process, tl.MaxCoupling):
-            predictions += [tl.LeaveOneOut(logits), x_0]
-        for prediction in predictions:
+        predictions: list[Posterior | Tensor] = [kind(logits) for kind in process.bridge_takes]
+        for prediction in (*predictions, x_0):
             rates = process.reverse_rates(noisy, prediction).off_diagonal()
             assert_limit(rates, rate_as_limit(process, noisy, prediction))
 
@@ -159,25 +157,20 @@ def test_reverse_rates_carry_p_t_back_to_p_0(predicts: type[tl.Denoiser] | type[
     p0 = brute.random_p0(K, L)
     schedule = tl.LinearSchedule(eps=0.05)
     process = tl.Uniform(K, schedule=schedule)
-    model = tl.Oracle(p0, process, predicts=predicts)
     tokens = brute.sequences(K, L)
-
-    def generator_at(t: float) -> Tensor:
-        noisy = at(process, t, K)
-        prediction = model.predict(noisy)
-        rates = process.reverse_rates(noisy, prediction).off_diagonal()
-        matrix = torch.zeros(K**L, K**L, dtype=torch.float64)
-        for position in range(L):
-            for state in range(K):
-                moved = tokens.clone()
-                moved[:, position] = state
-                index = (moved * torch.tensor([K, 1])).sum(-1)
-                matrix[torch.arange(K**L), index] += rates[:, position, state]
-        return matrix - torch.diag(matrix.sum(-1))
-
+    grid = torch.linspace(1, 1e-4, 401, dtype=torch.float64)
+    middle = ((grid[:-1] + grid[1:]) / 2).repeat_interleave(len(tokens))
+    noisy = tl.Noisy(tokens.repeat(400, 1), middle, process.alpha(middle))
+    prediction = tl.Oracle(p0, process, predicts=predicts).predict(noisy)
+    rates = process.reverse_rates(noisy, prediction).off_diagonal().view(400, len(tokens), L, K)
+    matrices = torch.zeros(400, len(tokens), len(tokens), dtype=torch.float64)
+    for position, state in itertools.product(range(L), range(K)):
+        moved = tokens.clone()
+        moved[:, position] = state
+        matrices[:, torch.arange(len(tokens)), (moved * torch.tensor([K, 1])).sum(-1)] += rates[:, :, position, state]
+    matrices = matrices - torch.diag_embed(matrices.sum(-1))
     law = brute.marginal(p0, brute.uniform_pi(K, L), 0.05)
-    grid = torch.linspace(1, 1e-4, 401, dtype=torch.float64).tolist()
-    for t, s in itertools.pairwise(grid):
-        law = law @ torch.matrix_exp((t - s) * generator_at((t + s) / 2))
-    target = brute.marginal(p0, brute.uniform_pi(K, L), float(schedule.alpha(torch.tensor(1e-4, dtype=torch.float64))))
+    for step in torch.matrix_exp((grid[:-1] - grid[1:])[:, None, None] * matrices):
+        law = law @ step
+    target = brute.marginal(p0, brute.uniform_pi(K, L), float(schedule.alpha(grid[-1])))
     torch.testing.assert_close(law, target, rtol=0, atol=1e-4)

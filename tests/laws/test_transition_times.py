@@ -157,7 +157,7 @@ def test_resampled_times_follow_their_density(schedule: tl.Schedule, dtype: torc
     alpha = float(schedule.alpha(s)[0])
     x_0 = torch.zeros(count, 2, dtype=torch.int64)
     x_s = torch.tensor([[0, 1]]).expand(count, 2).contiguous()
-    tau = process.resample_times(x_0, x_s, s, torch.Generator().manual_seed(17))
+    tau = process.resample(x_0, x_s, s, torch.Generator().manual_seed(17))
     lost = tau <= s[:, None]
     assert lost[:, 1].all(), "a token that changed has lost its time"
     chance = (1 - alpha) / (1 + (K - 1) * alpha)
@@ -194,6 +194,6 @@ def test_resampled_times_never_round_to_the_wrong_side(
     monkeypatch.setattr(
         transition_times, "uniform", lambda shape, generator, device: torch.full(shape, edge, dtype=torch.float64)
     )
-    assert (process.resample_times(x_0, x_0 + 1, s) <= s[:, None]).all()
+    assert (process.resample(x_0, x_0 + 1, s) <= s[:, None]).all()
     if edge > 0:
-        assert (process.resample_times(x_0, x_0, s)[:-1] > s[:-1, None]).all()
+        assert (process.resample(x_0, x_0, s)[:-1] > s[:-1, None]).all()

@@ -8,16 +8,18 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import tokenloom as tl
-from tokenloom.model import DiffusionModel
+from tokenloom.models.model import DiffusionModel
 from tokenloom.nn import CausalTransformer, DiT, HollowTransformer, Transformer, TransformerConfig
 from tokenloom.objectives import (
+    NELBO,
+    BoundWithCrossEntropy,
     CrossEntropy,
     FiniteStep,
-    Hybrid,
     JumpNELBO,
     NextToken,
     Objective,
     PriorTerm,
+    RateNELBO,
     RatioMatching,
     ScoreEntropy,
     UniformNELBO,
@@ -26,6 +28,7 @@ from tokenloom.objectives import (
 from tokenloom.posteriors import Posterior
 
 K, L, B = 11, 6, 5
+PI = torch.softmax(torch.randn(L, K, generator=torch.Generator().manual_seed(8)), -1)
 Case = tuple[tl.Process, Objective, type[Posterior], type[Transformer]]
 CASES: list[Case] = [
     (tl.Uniform(K), CrossEntropy(), tl.LeaveOneOut, DiT),
@@ -33,7 +36,8 @@ CASES: list[Case] = [
     (tl.Uniform(K), UniformNELBO(), tl.LeaveOneOut, DiT),
     (tl.Uniform(K), UniformNELBO(), tl.Denoiser, DiT),
     (tl.Uniform(K), FiniteStep(8), tl.LeaveOneOut, DiT),
-    (tl.Uniform(K), Hybrid(), tl.Denoiser, DiT),
+    (tl.Uniform(K), BoundWithCrossEntropy(), tl.Denoiser, DiT),
+    (tl.Uniform(K), NELBO(), tl.LeaveOneOut, DiT),
     (tl.Uniform(K), ScoreEntropy(), tl.Score, DiT),
     (tl.MaxCoupling(K), JumpNELBO(), tl.LeaveOneOut, DiT),
     (tl.Masked(K), JumpNELBO(), tl.Denoiser, DiT),
@@ -47,7 +51,10 @@ CASES: list[Case] = [
     (tl.AbsorbingUniform(K), FiniteStep(8), tl.Denoiser, DiT),
     (tl.Uniform(K), RatioMatching(), tl.LeaveOneOut, HollowTransformer),
     (tl.Uniform(K), UniformNELBO(), tl.LeaveOneOut, HollowTransformer),
-    (tl.Uniform(K), NextToken(), tl.LeaveOneOut, CausalTransformer),
+    (tl.LeftToRight(K), NextToken(), tl.LeaveOneOut, CausalTransformer),
+    (tl.Interpolating(K, PI), CrossEntropy(), tl.LeaveOneOut, DiT),
+    (tl.Interpolating(K, PI), RateNELBO(), tl.Denoiser, DiT),
+    (tl.Interpolating(K, PI), FiniteStep(8), tl.LeaveOneOut, DiT),
 ]
 
 
@@ -58,11 +65,11 @@ def label(case: Case) -> str:
 every_case = pytest.mark.parametrize("case", CASES, ids=label)
 
 
-def make(case: Case, fixed: bool = False) -> DiffusionModel:
+def make(case: Case, given: bool = False) -> DiffusionModel:
     torch.manual_seed(1)
     process, _, predicts, kind = case
     absorbing = isinstance(process, tl.AbsorbingUniform)
-    network = kind(TransformerConfig(K, process.num_states, L, 16, 2, 2, 8, 0.0, absorbing=absorbing, fixed=fixed))
+    network = kind(TransformerConfig(K, process.num_states, L, 16, 2, 2, 8, 0.0, absorbing=absorbing, given=given))
     for parameter in network.parameters():
         torch.nn.init.normal_(parameter, std=0.3)
     return DiffusionModel(network, process, predicts=predicts)
@@ -91,8 +98,8 @@ def test_chunks_give_the_loss_and_gradient_of_the_dense_way(case: Case, monkeypa
     objective = case[1]
     chunked = head_loss.training_loss(model, objective, x_0, t, torch.Generator().manual_seed(3))
     noisy = objective.corrupt(model.process, x_0, t, torch.Generator().manual_seed(3))
-    shown = model.shown(noisy)
-    logits = model.network(shown.tokens, shown.time, shown.absorbing, shown.fixed)
+    shown = model.process.network_input(noisy)
+    logits = model.network(shown.tokens, shown.time, shown.absorbing, shown.given)
     dense = objective.per_token(case[2](logits), x_0, noisy, model.process)  # type: ignore[call-arg]
     torch.testing.assert_close(chunked.per_token, dense.detach())
     torch.testing.assert_close(chunked.mean, dense.mean())
@@ -102,13 +109,13 @@ def test_chunks_give_the_loss_and_gradient_of_the_dense_way(case: Case, monkeypa
 
 @every_case
 def test_given_positions_cost_nothing(case: Case) -> None:
-    model, (x_0, t) = make(case, fixed=True), batch(case)
-    fixed = torch.zeros(B, L, dtype=torch.bool)
-    fixed[:, ::2] = True
-    loss = head_loss.training_loss(model, case[1], x_0, t, torch.Generator().manual_seed(4), fixed)
+    model, (x_0, t) = make(case, given=True), batch(case)
+    given = torch.zeros(B, L, dtype=torch.bool)
+    given[:, ::2] = True
+    loss = head_loss.training_loss(model, case[1], x_0, t, torch.Generator().manual_seed(4), given)
     assert all(slope.isfinite().all() for slope in gradients(model, loss.mean))
-    torch.testing.assert_close(loss.mean.detach(), loss.per_token[~fixed].mean())
-    assert loss.per_token[fixed].abs().max() == 0
+    torch.testing.assert_close(loss.mean.detach(), loss.per_token[~given].mean())
+    assert loss.per_token[given].abs().max() == 0
 
 
 @every_case
@@ -147,7 +154,7 @@ def test_the_gradient_can_be_asked_for_twice() -> None:
 
 
 def test_an_absorbed_token_that_the_network_rules_out_has_its_true_price() -> None:
-    """x_0 = x_t = U at the last step: -log mu, however small mu (a gap of 40 logits costs 40 nats a step)."""
+    """x_0 = x_t = U at the last step: -log mu, however small mu (a gap of 40 logits costs 40 nats per step)."""
     process = tl.AbsorbingUniform(3)
     t = torch.tensor([0.1], dtype=torch.float64)
     noisy = tl.Noisy(torch.tensor([[1]]), t, process.alpha(t), torch.tensor([[1]]))
@@ -179,8 +186,9 @@ class LargestTensor(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return result
 
 
-def test_no_tensor_of_batch_times_length_times_vocabulary_is_ever_made() -> None:
-    size, length, batch_size = 2000, 64, 40
+def test_no_tensor_of_batch_times_length_times_vocabulary_is_ever_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(head_loss, "CHUNK_ELEMENTS", 1 << 17)
+    size, length, batch_size = 1000, 16, 20
     model = DiffusionModel(DiT(TransformerConfig(size, size, length, 16, 1, 2, 8)), tl.Uniform(size))
     x_0 = torch.randint(0, size, (batch_size, length))
     with LargestTensor() as seen:
@@ -196,45 +204,20 @@ def test_a_plain_callable_is_a_network() -> None:
     assert torch.autograd.grad(loss.mean, table)[0].abs().sum() > 0
 
 
-def test_position_dependent_noise_trains_through_the_same_call() -> None:
-    pi = torch.softmax(torch.randn(L, K, generator=torch.Generator().manual_seed(8)), -1)
-    model = make((tl.Interpolating(K, pi), CrossEntropy(), tl.LeaveOneOut, DiT))
-    x_0, t = batch(CASES[0])
-    loss = head_loss.training_loss(model, CrossEntropy(), x_0, t)
-    assert loss.mean > 0
-    assert any(slope.abs().max() > 0 for slope in gradients(model, loss.mean))
-
-
-def test_an_oracle_can_be_scored() -> None:
-    oracle = tl.Oracle(torch.full((K, K), 1 / K**2), tl.Uniform(K))
-    loss = head_loss.training_loss(oracle, UniformNELBO(), torch.zeros(4, 2, dtype=torch.int64), torch.rand(4))
-    assert loss.per_token.shape == (4, 2)
+def test_an_oracle_is_scored_by_its_cross_entropy() -> None:
+    """Independent positions with p_0 = (1/2, 1/3, 1/6) at t = 1, alpha = 0: -log p_0(x_0), whatever x_t."""
+    p0 = torch.tensor([1 / 2, 1 / 3, 1 / 6], dtype=torch.float64)
+    oracle = tl.Oracle(torch.outer(p0, p0), tl.Uniform(3, schedule=tl.LinearSchedule(eps=0.0)), predicts=tl.Denoiser)
+    x_0 = torch.tensor([[0, 1], [2, 2], [1, 0]])
+    loss = head_loss.training_loss(oracle, CrossEntropy(), x_0, torch.ones(3))
+    torch.testing.assert_close(loss.per_token, -p0.log()[x_0])
+    torch.testing.assert_close(loss.mean, -p0.log()[x_0].mean())
 
 
 def test_an_empty_batch_is_no_error() -> None:
     model = make(CASES[0])
     loss = head_loss.training_loss(model, CrossEntropy(), torch.zeros(0, L, dtype=torch.int64), torch.rand(0))
     assert float(loss.mean.detach()) == 0
-
-
-@pytest.mark.parametrize("wrap", ["compiled", "wrapped"])
-def test_a_compiled_or_wrapped_network_is_recognised(wrap: str) -> None:
-    """It is checked, chunked, and told of given positions, as the network inside it would be."""
-    case = CASES[0]
-    plain, (x_0, t) = make(case, fixed=True), batch(case)
-    inner = plain.network
-    assert isinstance(inner, DiT)
-    network = torch.compile(inner, backend="eager") if wrap == "compiled" else torch.nn.DataParallel(inner, [])
-    model = DiffusionModel(network, tl.Uniform(K), predicts=tl.LeaveOneOut)
-    fixed = torch.zeros(B, L, dtype=torch.bool)
-    fixed[:, 0] = True
-    first, second = (
-        head_loss.training_loss(each, CrossEntropy(), x_0, t, torch.Generator().manual_seed(9), fixed)
-        for each in (plain, model)
-    )
-    assert torch.equal(first.per_token, second.per_token)
-    with pytest.raises(ValueError, match="takes 5 logits a position, but the network has 11"):
-        DiffusionModel(network, tl.Uniform(5))
 
 
 def test_without_gradients_nothing_is_kept() -> None:

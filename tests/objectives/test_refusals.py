@@ -7,15 +7,17 @@ import torch
 from torch import Tensor
 
 import tokenloom as tl
-from tokenloom.model import DiffusionModel
+from tokenloom.models.model import DiffusionModel
 from tokenloom.objectives import (
+    NELBO,
+    BoundWithCrossEntropy,
     CrossEntropy,
     FiniteStep,
-    Hybrid,
     JumpNELBO,
     NextToken,
     Objective,
     PriorTerm,
+    RateNELBO,
     RatioMatching,
     ScoreEntropy,
     UniformNELBO,
@@ -30,11 +32,27 @@ K = 11
     ("process", "objective", "predicts", "sentence"),
     [
         (tl.Uniform(K), RatioMatching(), tl.LeaveOneOut, "RatioMatching needs a hollow network"),
-        (tl.Masked(K), UniformNELBO(), tl.Denoiser, "UniformNELBO is not a bound for Masked; use JumpNELBO"),
+        (tl.Masked(K), UniformNELBO(), tl.Denoiser, "UniformNELBO is not a bound for Masked; it is for Markov chains"),
         (tl.MaxCoupling(K), UniformNELBO(), tl.Denoiser, "UniformNELBO is not a bound for MaxCoupling"),
-        (tl.Uniform(K), JumpNELBO(), tl.Denoiser, "JumpNELBO is not a bound for Uniform; use UniformNELBO"),
-        (tl.MaskedUniform(K), JumpNELBO(), tl.Denoiser, "train MaskedUniform's network on Masked"),
-        (tl.MaxCoupling(K), FiniteStep(), tl.Denoiser, "FiniteStep is not a bound for MaxCoupling"),
+        (
+            tl.Uniform(K),
+            JumpNELBO(),
+            tl.Denoiser,
+            "JumpNELBO is not a bound for Uniform; it is for chains that jump once",
+        ),
+        (tl.MaskedUniform(K), JumpNELBO(), tl.Denoiser, "JumpNELBO is not a bound for MaskedUniform"),
+        (tl.MaskedUniform(K), NELBO(), tl.Denoiser, "no bound of its own; score and train its network under Masked"),
+        (
+            tl.MaskedUniform(K),
+            FiniteStep(),
+            tl.Denoiser,
+            "FiniteStep is not a bound for MaskedUniform; given the times",
+        ),
+        (tl.MaskedUniform(K), RateNELBO(), tl.Denoiser, "RateNELBO is not a bound for MaskedUniform; it does not jump"),
+        (tl.MaskedUniform(K), RatioMatching(), tl.LeaveOneOut, "RatioMatching is not a bound for MaskedUniform"),
+        (tl.MaxCoupling(K), ScoreEntropy(), tl.Score, "ScoreEntropy is not a bound for MaxCoupling"),
+        (tl.Masked(K), PriorTerm(), tl.Score, "predicts Denoiser or LeaveOneOut, got one that predicts Score"),
+        (tl.LeftToRight(K), CrossEntropy(), tl.LeaveOneOut, "CrossEntropy does not fit a causal network"),
         (tl.Masked(K), RatioMatching(), tl.LeaveOneOut, "RatioMatching is not a bound for Masked"),
         (tl.AbsorbingUniform(K), ScoreEntropy(), tl.Score, "ScoreEntropy is not a bound for AbsorbingUniform"),
         (
@@ -43,20 +61,15 @@ K = 11
             tl.Denoiser,
             "trains a network that predicts Score, got one that predicts Denoiser",
         ),
-        (tl.Uniform(K), Hybrid(RatioMatching()), tl.LeaveOneOut, "RatioMatching needs a hollow network"),
+        (tl.Uniform(K), BoundWithCrossEntropy(RatioMatching()), tl.LeaveOneOut, "RatioMatching needs a hollow network"),
         (
             tl.Uniform(K),
-            Hybrid(ScoreEntropy()),
+            BoundWithCrossEntropy(ScoreEntropy()),
             tl.Score,
             "CrossEntropy on Uniform trains a network that predicts Denoiser",
         ),
         (tl.Uniform(K), NextToken(), tl.LeaveOneOut, "NextToken needs a causal network"),
-        (
-            tl.Interpolating(K, torch.full((3, K), 1 / K)),
-            PriorTerm(),
-            tl.Denoiser,
-            "PriorTerm is not a bound for Interpolating",
-        ),
+        (tl.Interpolating(K, torch.full((3, K), 1 / K)), UniformNELBO(), tl.Denoiser, "not a bound for Interpolating"),
         (tl.Uniform(K), CrossEntropy(), tl.Score, "predicts Denoiser or LeaveOneOut, got one that predicts Score"),
     ],
 )
@@ -86,7 +99,7 @@ def test_a_network_s_wrong_output_is_named(logits: Tensor, sentence: str, as_a_u
     ("make_objective", "sentence"),
     [
         (lambda: FiniteStep(0), "steps must be at least 1, got 0"),
-        (lambda: Hybrid(weight=-1.0), "weight must not be negative, got -1.0"),
+        (lambda: BoundWithCrossEntropy(weight=-1.0), "weight must not be negative, got -1.0"),
     ],
 )
 def test_wrong_options_are_named(make_objective: Callable[[], Objective], sentence: str) -> None:

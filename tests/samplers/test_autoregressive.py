@@ -12,7 +12,8 @@ from tests import brute
 from tests.samplers.helpers import K, oracle
 from tests.statistics import assert_frequencies, sequence_counts
 from tokenloom.posteriors import OverTokens, Posterior
-from tokenloom.samplers.autoregressive import Autoregressive
+from tokenloom.samplers.predictors.autoregressive import Autoregressive
+from tokenloom.samplers.predictors.greedy_tail import GreedyTail
 
 L, ROWS = 3, 20_000
 INITIAL, TRANSITION = torch.tensor([0.6, 0.3, 0.1]).double(), brute.random_pi(K, K, seed=4)
@@ -37,7 +38,7 @@ class Chain(nn.Module):
 
 
 def chain(predicts: type[Posterior] = tl.LeaveOneOut) -> tl.DiffusionModel:
-    return tl.DiffusionModel(Chain(), tl.Uniform(K), predicts=predicts)
+    return tl.DiffusionModel(Chain(), tl.LeftToRight(K), predicts=predicts)
 
 
 def generator() -> torch.Generator:
@@ -47,7 +48,8 @@ def generator() -> torch.Generator:
 @pytest.mark.parametrize("steps", [1, 2, 7])
 def test_sequences_have_the_law_of_the_chain_whatever_the_steps(steps: int) -> None:
     network = Chain()
-    samples = tl.run_sampler(tl.DiffusionModel(network, tl.Uniform(K)), ROWS, L, steps, generator=generator())
+    model = tl.DiffusionModel(network, tl.LeftToRight(K))
+    samples = tl.Sampler(steps=steps).run(model, ROWS, length=L, generator=generator())
     assert_frequencies(sequence_counts(samples.tokens, K), CHAIN)
     assert samples.evaluations.tolist() == [L] * ROWS
     assert network.rows == ROWS * L
@@ -56,7 +58,7 @@ def test_sequences_have_the_law_of_the_chain_whatever_the_steps(steps: int) -> N
 def test_at_time_t_the_first_positions_are_written_and_stay() -> None:
     """Times 2/3, 1/3 and 0 of three positions: one more each time."""
     seen: list[tl.Step] = []
-    tokens = tl.sample(chain(), 50, L, steps=3, generator=generator(), on_step=seen.append)
+    tokens = tl.sample(chain(), 50, length=L, steps=3, generator=generator(), on_step=seen.append)
     for number, step in enumerate(seen, 1):
         assert torch.equal(step.after.tokens[:, :number], tokens[:, :number])
         assert not bool(step.changed[:, number:].any())
@@ -64,14 +66,14 @@ def test_at_time_t_the_first_positions_are_written_and_stay() -> None:
 
 def test_network_is_shown_the_time_it_was_trained_at() -> None:
     network = Chain()
-    tl.sample(tl.DiffusionModel(network, tl.Uniform(K)), 2, L, steps=3)
+    tl.sample(tl.DiffusionModel(network, tl.LeftToRight(K)), 2, length=L, steps=3)
     assert set(network.times) == {0.0}
 
 
 def test_given_tokens_are_read_kept_and_cost_nothing() -> None:
     """The first is given: p(. | 1), then p(. | x^2), in two evaluations."""
-    fixed = torch.tensor([1, 0, 0]), torch.tensor([True, False, False])
-    samples = tl.run_sampler(chain(), ROWS, L, fixed=fixed, generator=generator())
+    given = torch.tensor([1, 0, 0]), torch.tensor([True, False, False])
+    samples = tl.Sampler.of().run(chain(), ROWS, length=L, given=given, generator=generator())
     assert bool((samples.tokens[:, 0] == 1).all())
     assert_frequencies(sequence_counts(samples.tokens[:, 1:], K), TRANSITION[1][:, None] * TRANSITION)
     assert samples.evaluations.tolist() == [L - 1] * ROWS
@@ -81,21 +83,20 @@ def test_given_tokens_are_read_kept_and_cost_nothing() -> None:
 @pytest.mark.parametrize("on", [tl.LeaveOneOut, tl.Denoiser])
 def test_a_token_that_was_not_seen_is_no_evidence(predicts: type[Posterior], on: type[OverTokens]) -> None:
     """Greedily every row is the same, on whichever posterior, for they are one."""
-    tokens = tl.sample(
-        chain(predicts), 100, L, steps=3, truncation=tl.Truncation(top_k=1, on=on), generator=generator()
-    )
+    greedy = tl.Truncation(top_k=1, on=on)
+    tokens = tl.sample(chain(predicts), 100, length=L, steps=3, truncation=greedy, generator=generator())
     first = int(INITIAL.argmax())
     second = int(TRANSITION[first].argmax())
     assert bool((tokens == torch.tensor([first, second, int(TRANSITION[second].argmax())])).all())
 
 
 def test_an_empty_batch_is_drawn_as_such() -> None:
-    assert tl.sample(chain(), 0, L).shape == (0, L)
+    assert tl.sample(chain(), 0, length=L).shape == (0, L)
 
 
 def test_it_is_asked_for_by_name_by_object_or_not_at_all() -> None:
     drawn = [
-        tl.sample(chain(), 20, L, predictor=predictor, generator=generator())
+        tl.sample(chain(), 20, length=L, sampler=predictor, generator=generator())
         for predictor in ("ancestral", "autoregressive", Autoregressive())
     ]
     assert torch.equal(drawn[0], drawn[1])
@@ -103,12 +104,21 @@ def test_it_is_asked_for_by_name_by_object_or_not_at_all() -> None:
 
 
 def test_what_does_not_go_from_left_to_right_is_refused() -> None:
-    fixed = torch.zeros(L, dtype=torch.int64), torch.ones(L, dtype=torch.bool)
-    with pytest.raises(ValueError, match=r"sampled from left to right \(autoregressive\), got the predictor psi"):
-        tl.sample(chain(), 1, L, predictor="psi")
-    with pytest.raises(ValueError, match="a causal network has no corrector"):
-        tl.sample(chain(), 1, L, corrector="informed")
-    with pytest.raises(ValueError, match="reads given tokens as they are, got given='noised'; leave it at auto"):
-        tl.run_sampler(chain(), 1, L, fixed=fixed, given="noised")
-    with pytest.raises(ValueError, match="needs a causal network, and this one sees every position"):
-        tl.sample(oracle(tl.Uniform), 1, predictor=Autoregressive())
+    given = torch.zeros(L, dtype=torch.int64), torch.ones(L, dtype=torch.bool)
+    with pytest.raises(ValueError, match=r"psi needs a model that sees every position, but .*; use autoregressive"):
+        tl.sample(chain(), 1, length=L, sampler="psi")
+    with pytest.raises(ValueError, match="a causal model has no corrector"):
+        tl.sample(chain(), 1, length=L, corrector="informed")
+    with pytest.raises(ValueError, match="reads given tokens clean, got show_given='noised'; leave it at auto"):
+        tl.Sampler.of(show_given="noised").run(chain(), 1, length=L, given=given)
+    with pytest.raises(ValueError, match="autoregressive needs a causal model, but the model's process is Uniform"):
+        tl.sample(oracle(tl.Uniform), 1, sampler=Autoregressive())
+    with pytest.raises(ValueError, match="greedy-tail needs a model that sees every position"):
+        tl.sample(chain(), 1, length=L, sampler=GreedyTail(Autoregressive()))
+
+
+def test_a_prompt_of_a_whole_sequence_is_returned_at_no_cost() -> None:
+    given = torch.tensor([2, 0, 1]), torch.ones(L, dtype=torch.bool)
+    samples = tl.Sampler.of().run(chain(), 4, length=L, given=given)
+    assert samples.tokens.tolist() == [[2, 0, 1]] * 4
+    assert samples.evaluations.tolist() == [0] * 4

@@ -1,6 +1,7 @@
 """What every predictor and corrector must do, over the registries: a new kernel joins by being registered.
 
-All draws have fixed seeds and no test here is statistical.
+So does a new process: every kernel runs under every process that it supports.  All draws have fixed seeds and no test
+here is statistical.
 """
 
 import re
@@ -8,81 +9,120 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import MISSING, fields, is_dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 import tokenloom as tl
 from tests import brute
-from tests.samplers.helpers import PROCESSES
-from tokenloom.nn import DiT, TransformerConfig
-from tokenloom.samplers.kernel import CORRECTORS, PREDICTORS, Kernel, Predictor, make
+from tests.samplers.helpers import KERNELS, process_of
+from tokenloom.nn import CausalTransformer, DiT, TransformerConfig
+from tokenloom.processes import PROCESSES
+from tokenloom.samplers import CORRECTORS, PREDICTORS, Predictor
 
-K, L, ROWS, STEPS = 4, 3, 4, 4
+K, L, ROWS, STEPS = 4, 3, 3, 4
 P0 = brute.random_p0(K, L)
-KERNELS: dict[str, type[Kernel]] = {**PREDICTORS, **CORRECTORS}
-SHORT = {"gillespie": "gillespie:floor=0.3"}
+KINDS: list[type[tl.Process]] = [PROCESSES[name] for name in PROCESSES]
+SHORT = {"gillespie": "gillespie:floor=0.9"}
 """Jump by jump for part of the way: what is tested here shows there."""
-RUNS = [(SHORT.get(name, name), None, kind) for name, kernel in PREDICTORS.items() for kind in kernel.serves]
-RUNS += [("ancestral", name, kind) for name, kernel in CORRECTORS.items() for kind in kernel.serves]  # type: ignore[misc]
+Run = tuple[str, str | None, type[tl.Process]]
+
+
+def made(kind: type[tl.Process]) -> tl.Process:
+    """A tenth of the signal is left at t = 1, which spares Gillespie most of its jumps."""
+    return process_of(kind, K, L, tl.LinearSchedule(eps=0.1))
+
+
+PREDICTED: list[Run] = [
+    (SHORT.get(name, name), None, kind)
+    for name in PREDICTORS
+    for kind in KINDS
+    if PREDICTORS[name].supports(made(kind))
+]
+CORRECTED: list[Run] = [
+    ("ancestral", name, kind) for name in CORRECTORS for kind in KINDS if CORRECTORS[name].supports(made(kind))
+]
+RUNS = PREDICTED + CORRECTED
+PAIRS: list[Run] = [
+    (predictor, corrector, kind)
+    for predictor, _, kind in PREDICTED
+    for corrector in CORRECTORS
+    if not predictor.startswith("mudm") and CORRECTORS[corrector].supports(made(kind))
+]
+"""Every predictor beside every corrector; mudm runs under transition times, which no corrector supports."""
 every_run = pytest.mark.parametrize(("predictor", "corrector", "kind"), RUNS)
 every_kernel = pytest.mark.parametrize("name", KERNELS)
+unchecked = pytest.mark.usefixtures("as_a_user")
+"""Shape checks take most of the time of a small run; the first test below makes every run with them."""
 
-Given = Literal["auto", "clean", "noised"]
+ShowGiven = Literal["auto", "clean", "noised"]
 
 
 def generator(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def exact(kind: type[tl.Process]) -> tl.Oracle:
-    return tl.Oracle(P0, kind(K), predicts=tl.Denoiser)
+class CausalTable(nn.Module):
+    """p(x^l | x^1 .. x^{l-1}) of the table, whatever stands at l and after it."""
+
+    causal, length = True, L
+
+    def forward(self, tokens: Tensor, time: Tensor) -> Tensor:
+        rows = []
+        for position in range(L):
+            before = P0.sum(dim=tuple(range(position + 1, L))) if position < L - 1 else P0
+            rows.append(before[tuple(tokens[:, :position].unbind(1))].log().expand(len(tokens), -1))
+        return torch.stack(rows, 1)
+
+
+def exact(kind: type[tl.Process]) -> tl.Oracle | tl.DiffusionModel:
+    """The exact posteriors of the table."""
+    if kind.sequential:
+        return tl.DiffusionModel(CausalTable(), made(kind))
+    return tl.Oracle(P0, made(kind), predicts=tl.Denoiser)
 
 
 def plain(kind: type[tl.Process], shown: list[int] | None = None) -> tl.DiffusionModel:
     """A callable that counts the rows it is shown."""
 
     def network(tokens: Tensor, time: Tensor, absorbing: Tensor | None = None) -> Tensor:
-        assert (absorbing is not None) == (kind is tl.AbsorbingUniform)
+        assert (absorbing is not None) == kind.shows_auxiliary
         if shown is not None:
             shown.append(len(tokens))
         logits: Tensor = torch.cos(1.7 * tokens[..., None] + torch.arange(K)) + time[:, None, None]
-        return logits
+        return logits.roll(1, 1) if kind.sequential else logits
 
-    return tl.DiffusionModel(network, kind(K), predicts=tl.Denoiser)
+    return tl.DiffusionModel(network, made(kind), predicts=tl.Denoiser)
 
 
 @cache
-def network(states: int, absorbing: bool) -> DiT:
+def network(states: int, absorbing: bool, causal: bool) -> DiT | CausalTransformer:
     torch.manual_seed(0)
-    made = DiT(TransformerConfig(K, states, L, 16, 1, 2, 8, absorbing=absorbing))
-    torch.nn.init.normal_(made.head.weight)
+    kind = CausalTransformer if causal else DiT
+    made = kind(TransformerConfig(K, states, L, 16, 1, 2, 8, time=not causal, absorbing=absorbing))
+    torch.nn.init.normal_(made.head.weight)  # type: ignore[arg-type]
     return made.eval()
 
 
-@cache
-def compiled(inner: DiT) -> Callable[..., Tensor]:
-    return torch.compile(inner, backend="eager", dynamic=True)
-
-
 def draws_like_its_network(
-    wrap: Callable[[DiT], Callable[..., Tensor]], predictor: str, corrector: str | None, kind: type[tl.Process]
+    wrap: Callable[[nn.Module], Callable[..., Tensor]], predictor: str, corrector: str | None, kind: type[tl.Process]
 ) -> bool:
-    inner = network(K + 1 if kind in (tl.Masked, tl.MaskedUniform) else K, kind is tl.AbsorbingUniform)
+    process = made(kind)
+    inner = network(process.input_states, process.shows_auxiliary, process.sequential)
     rows = 2 if predictor.startswith("gillespie") else ROWS
     first, second = (
         tl.sample(
-            tl.DiffusionModel(either, kind(K), predicts=tl.Denoiser),
+            tl.DiffusionModel(either, process, predicts=tl.Denoiser),
             rows,
-            L,
-            STEPS,
-            predictor,
-            corrector,
+            length=L,
+            steps=STEPS,
+            sampler=predictor,
+            corrector=corrector,
             generator=generator(),
         )
         for either in (inner, wrap(inner))
@@ -90,20 +130,24 @@ def draws_like_its_network(
     return torch.equal(first, second)
 
 
-def every_compiled_network_draws_like_its_network() -> None:
+def a_compiled_network_draws_like_its_network() -> None:
     """Run on its own, for the compiler cannot read the shape checks of the tests."""
-    for run in RUNS:
-        assert draws_like_its_network(compiled, *run), run
+    wrap = partial(torch.compile, backend="eager")
+    assert draws_like_its_network(wrap, "ancestral", None, tl.AbsorbingUniform)
 
 
+@every_run
+def test_a_run_passes_its_shape_checks(predictor: str, corrector: str | None, kind: type[tl.Process]) -> None:
+    assert tl.sample(exact(kind), 5, steps=3, sampler=predictor, corrector=corrector).shape == (5, L)
+
+
+@unchecked
 @every_run
 def test_output_is_real_tokens_and_the_same_for_a_seed(
     predictor: str, corrector: str | None, kind: type[tl.Process]
 ) -> None:
-    first, second, other = (
-        tl.sample(exact(kind), 20, steps=STEPS, predictor=predictor, corrector=corrector, generator=generator(seed))
-        for seed in (0, 0, 1)
-    )
+    sampler = tl.Sampler.of(predictor, corrector, steps=STEPS)
+    first, second, other = (sampler.run(exact(kind), 20, generator=generator(seed)).tokens for seed in (0, 0, 1))
     assert first.shape == (20, L)
     assert first.dtype == torch.int64
     assert int(first.min()) >= 0
@@ -112,82 +156,95 @@ def test_output_is_real_tokens_and_the_same_for_a_seed(
     assert not torch.equal(first, other)
 
 
-@every_run
+@unchecked
+@pytest.mark.parametrize(("predictor", "corrector", "kind"), PAIRS)
+def test_every_predictor_runs_beside_every_corrector(predictor: str, corrector: str, kind: type[tl.Process]) -> None:
+    """A corrector step between each two of three predictor steps: 3 + 2 = 5 evaluations, where there is a budget."""
+    tokens, flags = torch.tensor([[1, 3, 0]]).expand(20, L), torch.tensor([[True, False, False]]).expand(20, L)
+    sampler = tl.Sampler.of(predictor, corrector, steps=5)
+    first, second = (sampler.run(exact(kind), 20, given=(tokens, flags), generator=generator()) for _ in range(2))
+    assert first.tokens.shape == (20, L)
+    assert set(first.tokens.unique().tolist()) <= set(range(K))  # type: ignore[no-untyped-call]
+    assert torch.equal(first.tokens, second.tokens)
+    assert bool((first.tokens[:, 0] == 1).all())
+    assert predictor.startswith("gillespie") or int(first.evaluations.max()) <= 5
+    alone = tl.Sampler.of(predictor, steps=3).run(exact(kind), 20, given=(tokens, flags), generator=generator())
+    assert not torch.equal(first.tokens, alone.tokens)
+
+
+MASKED = [run for run in RUNS if "mask_id" in {option.name for option in fields(run[2])}]
+
+
+@unchecked
+@pytest.mark.parametrize(("predictor", "corrector", "kind"), MASKED)
 def test_a_mask_inside_the_vocabulary_is_never_put_out(
     predictor: str, corrector: str | None, kind: type[tl.Process]
 ) -> None:
-    if kind not in (tl.Masked, tl.MaskedUniform):
-        return
     p0 = P0.clone()
     for axis in range(L):
         p0.select(axis, 1).zero_()
-    process = kind(K, mask_id=1)
-    model = tl.Oracle(p0 / p0.sum(), process, predicts=tl.Denoiser)
-    tokens = tl.sample(model, 60, steps=STEPS, predictor=predictor, corrector=corrector, generator=generator())
+    options: dict[str, Any] = {"mask_id": 1}
+    model = tl.Oracle(p0 / p0.sum(), kind(K, **options), predicts=tl.Denoiser)
+    tokens = tl.sample(model, 60, steps=STEPS, sampler=predictor, corrector=corrector, generator=generator())
     assert set(tokens.unique().tolist()) == {0, 2, 3}  # type: ignore[no-untyped-call]
 
 
+@unchecked
 @every_run
 def test_a_row_is_the_one_that_would_be_drawn_alone(
     predictor: str, corrector: str | None, kind: type[tl.Process]
 ) -> None:
-    def draw(seeds: list[int]) -> tl.Samples:
-        randomness = tl.RowGenerators(seeds)
-        return tl.run_sampler(
-            exact(kind), len(seeds), steps=STEPS, predictor=predictor, corrector=corrector, generator=randomness
-        )
+    sampler = tl.Sampler.of(predictor, corrector, steps=STEPS)
 
-    together = draw(list(range(ROWS)))
-    for row in range(ROWS):
+    def draw(seeds: list[int]) -> tl.Samples:
+        return sampler.run(exact(kind), len(seeds), generator=tl.RowGenerators(seeds))
+
+    together = draw([0, 1, 2])
+    for row in (0, 2):
         alone = draw([row])
         assert torch.equal(alone.tokens[0], together.tokens[row])
         assert int(alone.evaluations[0]) == int(together.evaluations[row])
 
 
-@every_run
-@pytest.mark.parametrize("given", ["clean", "noised"])
+@unchecked
+@pytest.mark.parametrize(
+    ("predictor", "corrector", "kind", "show_given"),
+    [(*run, show) for run in RUNS for show in ("clean", "noised") if show == "clean" or not run[2].sequential],
+)
 def test_given_positions_come_out_as_given_and_stay_so_when_shown_clean(
-    predictor: str, corrector: str | None, kind: type[tl.Process], given: Given
+    predictor: str, corrector: str | None, kind: type[tl.Process], show_given: ShowGiven
 ) -> None:
     tokens = torch.tensor([[1, 3, 0]]).expand(60, L)
     flags = torch.rand(60, L, generator=generator(3)) < 0.5
     steps: list[tl.Step] = []
-    samples = tl.run_sampler(
-        exact(kind),
-        60,
-        steps=STEPS,
-        predictor=predictor,
-        corrector=corrector,
-        fixed=(tokens, flags),
-        generator=generator(),
-        given=given,
-        on_step=steps.append,
-    )
+    sampler = tl.Sampler.of(predictor, corrector, steps=STEPS, show_given=show_given)
+    samples = sampler.run(exact(kind), 60, given=(tokens, flags), generator=generator(), on_step=steps.append)
     assert torch.equal(samples.tokens[flags], tokens[flags])
     assert bool((samples.tokens[~flags] < K).all())
-    states = [steps[0].before.tokens, *(step.after.tokens for step in steps)]
-    always = all(torch.equal(state[flags], tokens[flags]) for state in states)
-    assert always == (given == "clean")
+    visited = [steps[0].before.tokens, *(step.after.tokens for step in steps)]
+    always = all(torch.equal(state[flags], tokens[flags]) for state in visited)
+    assert always == (show_given == "clean")
 
 
+@unchecked
 @every_run
 def test_evaluations_are_real_calls_and_within_the_budget(
     predictor: str, corrector: str | None, kind: type[tl.Process]
 ) -> None:
     """Gillespie has no budget: its cost is the number of jumps it proposes, which no number of steps bounds."""
     shown: list[int] = []
-    samples = tl.run_sampler(
-        plain(kind, shown), ROWS, L, STEPS, predictor, corrector, generator=generator(), on_step=lambda step: None
-    )
+    sampler = tl.Sampler.of(predictor, corrector, steps=STEPS)
+    samples = sampler.run(plain(kind, shown), ROWS, length=L, generator=generator(), on_step=lambda step: None)
     assert sum(shown) == int(samples.evaluations.sum()) > 0
-    if not predictor.startswith("gillespie"):
-        assert int(samples.evaluations.max()) <= STEPS
+    assert predictor.startswith("gillespie") or int(samples.evaluations.max()) <= STEPS
 
 
+@unchecked
 @every_run
 def test_callback_sees_every_step_once(predictor: str, corrector: str | None, kind: type[tl.Process]) -> None:
     seen: list[tl.Step] = []
-    tokens = tl.sample(plain(kind), ROWS, L, STEPS, predictor, corrector, generator=generator(), on_step=seen.append)
+    sampler = tl.Sampler.of(predictor, corrector, steps=STEPS)
+    tokens = sampler.run(plain(kind), ROWS, length=L, generator=generator(), on_step=seen.append).tokens
     count = STEPS if corrector is None else (STEPS + 1) // 2
     assert [step.index for step in seen] == list(range(1, count + 1))
     times = torch.linspace(1, 0, count + 1, dtype=torch.float64)
@@ -202,6 +259,20 @@ def test_callback_sees_every_step_once(predictor: str, corrector: str | None, ki
     assert any(bool(step.changed.any()) for step in seen)
 
 
+@unchecked
+@every_run
+def test_only_a_lifted_process_has_an_auxiliary_variable_in_its_states(
+    predictor: str, corrector: str | None, kind: type[tl.Process]
+) -> None:
+    """What a sampler remembers is its own: the states of a run are those of the process (of mudm's, a lifted one)."""
+    seen: list[tl.Step] = []
+    sampler = tl.Sampler.of(predictor, corrector, steps=STEPS)
+    sampler.run(exact(kind), ROWS, generator=generator(), on_step=seen.append)
+    lifted = kind.lifted or predictor.startswith("mudm")
+    assert all((state.aux is not None) == lifted for step in seen for state in (step.before, step.after))
+
+
+@unchecked
 @every_run
 def test_a_network_draws_like_a_callable(predictor: str, corrector: str | None, kind: type[tl.Process]) -> None:
     """The network only computes the logits that are drawn from, the callable all of them."""
@@ -209,37 +280,51 @@ def test_a_network_draws_like_a_callable(predictor: str, corrector: str | None, 
 
 
 def test_a_compiled_network_draws_like_the_network() -> None:
-    script = f"import {__name__} as conformance; conformance.every_compiled_network_draws_like_its_network()"
+    """One that reads U too; all samplers ask the same of a network, as the test before this one says."""
+    script = f"import {__name__} as conformance; conformance.a_compiled_network_draws_like_its_network()"
     root = Path(__file__).parents[2]
     done = subprocess.run([sys.executable, "-c", script], cwd=root, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
+@unchecked
 @every_run
 def test_an_empty_batch_is_drawn_as_such(predictor: str, corrector: str | None, kind: type[tl.Process]) -> None:
-    assert tl.sample(exact(kind), 0, steps=4, predictor=predictor, corrector=corrector).shape == (0, L)
+    assert tl.sample(exact(kind), 0, steps=4, sampler=predictor, corrector=corrector).shape == (0, L)
 
 
-@every_kernel
-def test_a_process_it_does_not_serve_is_refused_with_a_way_out(name: str) -> None:
-    kernel = KERNELS[name]
-    others: list[tl.Process] = [kind(K) for kind in PROCESSES if kind not in kernel.serves]
-    others.append(tl.Interpolating(K, brute.random_pi(K, L)))
-    registry: dict[str, Any] = dict(PREDICTORS if name in PREDICTORS else CORRECTORS)
-    for process in others:
-        able = sorted(other for other in registry if type(process) in registry[other].serves)
-        serves = ", ".join(kind.__name__ for kind in kernel.serves)
-        way_out = f"use {', '.join(able)}" if able else "nothing of its kind does"
-        sentence = f"{name} serves {serves}, but the model's process is {type(process).__name__}; {way_out}"
-        model = tl.Oracle(P0, process)
-        with pytest.raises(ValueError, match=f"^{re.escape(sentence)}$"):
-            kernel().prepare(model) if issubclass(kernel, Predictor) else kernel().check(model)
+REFUSED = [(name, kind) for name in KERNELS for kind in KINDS if not KERNELS[name].supports(made(kind))]
+
+
+def accept(kernel: Any, model: tl.Model) -> None:
+    """Raise unless the kernel takes the model."""
+    kernel().prepare(model) if issubclass(kernel, Predictor) else kernel().check(model)
+
+
+@pytest.mark.parametrize(("name", "kind"), REFUSED)
+def test_a_process_it_does_not_serve_is_refused_with_a_remedy_that_works(name: str, kind: type[tl.Process]) -> None:
+    registry: Any = PREDICTORS if name in PREDICTORS else CORRECTORS
+    sentence = f"^{name} needs a .*, but the model's process is {kind.__name__}; "
+    with pytest.raises(ValueError, match=sentence) as refusal:
+        accept(KERNELS[name], exact(kind))
+    remedy = str(refusal.value).split("; ")[1]
+    named = remedy.removeprefix("use ").split(", ") if remedy.startswith("use ") else []
+    assert named or remedy == f"there is no {registry.kind} for it"
+    for other in registry:
+        if other in named:
+            accept(registry[other], exact(kind))
+        else:
+            with pytest.raises(ValueError, match=f"^{other} needs "):
+                accept(registry[other], exact(kind))
 
 
 @every_kernel
 def test_its_module_opens_with_a_law(name: str) -> None:
     docstring = sys.modules[KERNELS[name].__module__].__doc__ or ""
-    assert re.search(r"\n    \S", docstring), "the docstring of a sampler states its law as an indented formula"
+    if name == "autoregressive":
+        assert "x^l ~ p(. | x^1 .. x^{l-1})" in docstring
+    else:
+        assert re.search(r"\n    \S", docstring), "the docstring of a sampler states its law as an indented formula"
 
 
 @every_kernel
@@ -247,16 +332,23 @@ def test_its_options_parse_from_text(name: str) -> None:
     kernel = KERNELS[name]
     assert is_dataclass(kernel)
     assert kernel.name == name
-    registry: dict[str, Any] = dict(PREDICTORS if name in PREDICTORS else CORRECTORS)
-    assert make(name, registry) == kernel()
+    registry: Any = PREDICTORS if name in PREDICTORS else CORRECTORS
+    assert registry.parse(name) == kernel()
     for option in fields(kernel):
         if option.default is MISSING:
             continue  # an object, such as the inner predictor of the greedy tail
         text = str(option.default).lower() if option.type is bool else str(option.default)
         for spelt in (option.name, option.name.replace("_", "-")):
-            parsed = getattr(make(f"{name}:{spelt}={text}", registry), option.name)
+            parsed = getattr(registry.parse(f"{name}:{spelt}={text}"), option.name)
             assert parsed == option.default
             assert type(parsed) is type(option.default)
         if get_origin(option.type) is Literal:
             for choice in get_args(option.type):
-                assert getattr(make(f"{name}:{option.name}={choice}", registry), option.name) == choice
+                assert getattr(registry.parse(f"{name}:{option.name}={choice}"), option.name) == choice
+
+
+@every_kernel
+def test_it_is_public_by_the_name_of_its_class(name: str) -> None:
+    kernel = KERNELS[name]
+    assert getattr(tl.samplers, kernel.__name__) is kernel
+    assert isinstance(getattr(tl.samplers, kernel.__name__)(), kernel)

@@ -4,7 +4,7 @@ The false-alarm rate of a chi-square test is at most 1e-6.
 """
 
 import itertools
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 import torch
@@ -26,15 +26,16 @@ from tests.samplers.helpers import (
     oracle,
     product,
     repeat,
+    served,
     states,
     transitions,
 )
-from tests.samplers.laws import masked_bridge, start_of
+from tests.samplers.laws import conditionals, pi_of, random_scan, redraw, start_of, there_and_back
 from tests.statistics import assert_frequencies, sequence_counts
 from tokenloom.posteriors import Posterior
+from tokenloom.samplers import CORRECTORS
 from tokenloom.samplers.correctors.gibbs import DeterministicScan, Informed, margins
-from tokenloom.samplers.evaluator import Evaluator, Prediction
-from tokenloom.samplers.kernel import CORRECTORS, make
+from tokenloom.samplers.evaluator import Evaluator, LazyPrediction
 from tokenloom.samplers.selection import gumbel, smallest
 
 ALPHA = 0.6
@@ -42,22 +43,8 @@ P_T = brute.marginal(P0, UNIFORM_PI, ALPHA)
 REPRESENTATIONS: list[type[Posterior]] = [tl.Denoiser, tl.LeaveOneOut, tl.Score]
 
 
-def conditionals() -> Tensor:
-    """p_t(x^l = y | x^{-l}) for every x: [sequences, L, K], from the table of p_t."""
-    table = P_T.view(K, K)
-    first = (table / table.sum(0)).T[SEQUENCES[:, 1]]
-    second = (table / table.sum(1, keepdim=True))[SEQUENCES[:, 0]]
-    return torch.stack([first, second], 1)
-
-
-def redraw(chosen: Tensor) -> Tensor:
-    """The kernel that redraws the flagged positions of every sequence independently: [sequences, sequences]."""
-    stay = torch.nn.functional.one_hot(SEQUENCES, K).double()
-    return product(torch.where(chosen.unsqueeze(-1), conditionals(), stay))
-
-
-def exact_margins() -> Tensor:
-    log = conditionals().log()
+def exact_margins(p_t: Tensor = P_T) -> Tensor:
+    log = conditionals(p_t).log()
     own = log.gather(-1, SEQUENCES.unsqueeze(-1))
     rivals = log.scatter(-1, SEQUENCES.unsqueeze(-1), -torch.inf)
     return own.squeeze(-1) - rivals.amax(-1)
@@ -67,13 +54,13 @@ FIRST, SECOND = torch.tensor([True, False]), torch.tensor([False, True])
 EVERY = torch.ones(len(SEQUENCES), L, dtype=torch.bool)
 LEAST = torch.nn.functional.one_hot(exact_margins().argmin(1), L).bool()
 GIBBS = {
-    "scan": redraw(EVERY & FIRST),
-    "scan, called again": redraw(EVERY & SECOND),
-    "scan:steps=2": redraw(EVERY & FIRST) @ redraw(EVERY & SECOND),
-    "random-scan": (redraw(EVERY & FIRST) + redraw(EVERY & SECOND)) / 2,
-    "random-scan:parallel=2": redraw(EVERY),
-    "informed": redraw(LEAST),
-    "informed:parallel=2": redraw(EVERY),
+    "scan": redraw(P_T, EVERY & FIRST),
+    "scan, called again": redraw(P_T, EVERY & SECOND),
+    "scan:steps=2": redraw(P_T, EVERY & FIRST) @ redraw(P_T, EVERY & SECOND),
+    "random-scan": random_scan(P_T),
+    "random-scan:parallel=2": redraw(P_T, EVERY),
+    "informed": redraw(P_T, LEAST),
+    "informed:parallel=2": redraw(P_T, EVERY),
 }
 
 
@@ -82,13 +69,13 @@ GIBBS = {
 def test_gibbs_corrector_redraws_from_the_conditional_at_its_positions(name: str, kind: type[tl.Process]) -> None:
     start = states(SEQUENCES, ALPHA)
     call = int(name.endswith("again"))
-    kernel = make(name.split(",")[0], CORRECTORS)
+    kernel = CORRECTORS.parse(name.split(",")[0])
     corrected = correct(kernel, oracle(kind), repeat(start, ROWS // len(SEQUENCES)), call)
     assert_transitions(transitions(start, corrected.tokens, K), GIBBS[name])
 
 
 @pytest.mark.parametrize("predicts", REPRESENTATIONS)
-@pytest.mark.parametrize("kind", [tl.Uniform, tl.MaxCoupling])
+@pytest.mark.parametrize("kind", [tl.Uniform, tl.MaxCoupling, tl.Interpolating])
 @pytest.mark.parametrize("name", ["random-scan:steps=3", "scan:steps=3"])
 def test_one_position_at_a_time_leaves_p_t_invariant(
     name: str, kind: type[tl.Process], predicts: type[Posterior]
@@ -96,9 +83,25 @@ def test_one_position_at_a_time_leaves_p_t_invariant(
     model, generator = oracle(kind, predicts), torch.Generator().manual_seed(3)
     t = torch.full((ROWS,), 1 - ALPHA, dtype=torch.float64)
     noisy = model.process.corrupt(model.sample(ROWS, generator), t, generator)
-    corrected = correct(make(name, CORRECTORS), model, noisy)
-    assert_frequencies(sequence_counts(corrected.tokens, K), P_T)
+    corrected = correct(CORRECTORS.parse(name), model, noisy)
+    assert_frequencies(sequence_counts(corrected.tokens, K), brute.marginal(P0, pi_of(kind), ALPHA))
     assert (corrected.tokens != noisy.tokens).any(1).double().mean() > 0.3
+
+
+EVERY_EXACT = [(name, kind) for name, kernel in CORRECTORS.items() if kernel.exact for kind in served(kernel)]
+
+
+@pytest.mark.parametrize(("name", "kind"), EVERY_EXACT)
+def test_exact_corrector_leaves_p_t_of_every_process_it_serves_invariant(name: str, kind: type[tl.Process]) -> None:
+    """p_t from q_{t|0}, which tests/laws hold to its definition: the joint law of p_0 and independent noisings."""
+    model, generator = oracle(kind, tl.LeaveOneOut), torch.Generator().manual_seed(4)
+    t = torch.full((ROWS,), 0.5, dtype=torch.float64)
+    noisy = model.process.corrupt(model.sample(ROWS, generator), t, generator)
+    clean = noisy.sequences(torch.arange(len(SEQUENCES)))
+    each = model.process.marginal(replace(clean, tokens=SEQUENCES), SEQUENCES).dense()
+    p_t = P0.flatten() @ product(each)
+    corrected = correct(CORRECTORS.parse(f"{name}:steps=2"), model, noisy)
+    assert_frequencies(sequence_counts(corrected.tokens, model.process.num_states), p_t)
 
 
 def test_scans_of_one_position_are_exact_and_the_others_are_not() -> None:
@@ -117,10 +120,10 @@ def test_informed_corrector_with_temperature_draws_its_position() -> None:
     """l with probability softmax(-margin / temperature)_l."""
     start = states(SEQUENCES, ALPHA)
     corrected = correct(
-        make("informed:temperature=1.5", CORRECTORS), oracle(tl.Uniform), repeat(start, ROWS // len(SEQUENCES))
+        CORRECTORS.parse("informed:temperature=1.5"), oracle(tl.Uniform), repeat(start, ROWS // len(SEQUENCES))
     )
     share = torch.softmax(-exact_margins() / 1.5, -1)
-    law = share[:, :1] * redraw(EVERY & FIRST) + share[:, 1:] * redraw(EVERY & SECOND)
+    law = share[:, :1] * redraw(P_T, EVERY & FIRST) + share[:, 1:] * redraw(P_T, EVERY & SECOND)
     assert_transitions(transitions(start, corrected.tokens, K), law)
 
 
@@ -139,6 +142,9 @@ def test_margins_are_their_definition(predicts: type[Posterior]) -> None:
     noisy = states(SEQUENCES, ALPHA)
     found = margins(Evaluator(oracle(tl.Uniform, predicts), None, len(SEQUENCES))(noisy))
     torch.testing.assert_close(found, exact_margins(), rtol=1e-6, atol=1e-6)
+    found = margins(Evaluator(oracle(tl.Interpolating, predicts), None, len(SEQUENCES))(noisy))
+    table = brute.marginal(P0, pi_of(tl.Interpolating), ALPHA)
+    torch.testing.assert_close(found, exact_margins(table), rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["scan", "random-scan", "informed"])
@@ -147,8 +153,8 @@ def test_gibbs_correctors_condition_on_given_positions_and_leave_them(name: str)
     tokens = torch.tensor([[1, 0]]).expand(ROWS // 2, 2).contiguous()
     given = FIRST.expand_as(tokens)
     noisy = states(tokens, ALPHA)
-    noisy = tl.Noisy(noisy.tokens, noisy.t, noisy.alpha_t, fixed=given)
-    corrected = correct(make(name, CORRECTORS), oracle(tl.Uniform), noisy).tokens
+    noisy = tl.Noisy(noisy.tokens, noisy.t, noisy.alpha_t, given=given)
+    corrected = correct(CORRECTORS.parse(name), oracle(tl.Uniform), noisy).tokens
     assert bool((corrected[:, 0] == 1).all())
     law = ALPHA * P0[1] / P0[1].sum() + (1 - ALPHA) / K
     assert_frequencies(torch.bincount(corrected[:, 1], minlength=K), law)
@@ -157,7 +163,7 @@ def test_gibbs_correctors_condition_on_given_positions_and_leave_them(name: str)
 def test_scan_goes_on_where_it_ended_in_reading_order_over_free_positions() -> None:
     tokens = torch.zeros(1, 5, dtype=torch.int64)
     half = torch.tensor([0.5]).double()
-    noisy = tl.Noisy(tokens, half, half, fixed=torch.tensor([[False, True, False, False, False]]))
+    noisy = tl.Noisy(tokens, half, half, given=torch.tensor([[False, True, False, False, False]]))
     model = tl.DiffusionModel(lambda x, t: torch.zeros(*x.shape, K), tl.Uniform(K, schedule=EXACT))
     kernel, prediction = DeterministicScan(parallel=3), Evaluator(model, None, 1)(noisy)
     unused = torch.zeros_like(tokens).double()
@@ -171,7 +177,7 @@ class Watched(DeterministicScan):
 
     seen: list[int] = field(default_factory=list)
 
-    def choose(self, prediction: Prediction, order: Tensor, index: int) -> Tensor:
+    def choose(self, prediction: LazyPrediction, order: Tensor, index: int) -> Tensor:
         self.seen.append(index)
         return super().choose(prediction, order, index)
 
@@ -185,23 +191,21 @@ def test_scan_counts_its_steps_over_the_whole_run() -> None:
 # ---------------------------------------------------------------------------------------------- forward-backward
 
 
-def there_and_back(kind: type[tl.Process], amount: float) -> Tensor:
-    """Noise by the amount, then the ancestral step back, drawn position by position."""
-    later = (1 - amount) * ALPHA
-    if kind is tl.Masked:
-        return brute.kernel(1 - amount, MASK_PI) @ product(masked_bridge(ALPHA, later))
-    return brute.kernel(1 - amount, UNIFORM_PI) @ product(brute.reverse_marginals(P0, UNIFORM_PI, ALPHA, later))
-
-
 @pytest.mark.parametrize(
-    ("kind", "predicts"), [(tl.Uniform, tl.LeaveOneOut), (tl.Uniform, tl.Denoiser), (tl.Masked, tl.Denoiser)]
+    ("kind", "predicts"),
+    [
+        (tl.Uniform, tl.LeaveOneOut),
+        (tl.Uniform, tl.Denoiser),
+        (tl.Masked, tl.Denoiser),
+        (tl.Interpolating, tl.Denoiser),
+    ],
 )
 def test_forward_backward_corrector_is_noising_and_denoising(kind: type[tl.Process], predicts: type[Posterior]) -> None:
     start = start_of(kind, ALPHA)
-    kernel = make("forward-backward:amount=0.4", CORRECTORS)
+    kernel = CORRECTORS.parse("forward-backward:amount=0.4")
     corrected = correct(kernel, oracle(kind, predicts), repeat(start, ROWS // len(start.tokens)))
     assert bool((corrected.t == 1 - ALPHA).all())
-    assert_transitions(transitions(start, corrected.tokens, K + (kind is tl.Masked)), there_and_back(kind, 0.4))
+    assert_transitions(transitions(start, corrected.tokens, K + (kind is tl.Masked)), there_and_back(kind, 0.4, ALPHA))
 
 
 @pytest.mark.parametrize("kind", [tl.Uniform, tl.Masked])
@@ -210,7 +214,7 @@ def test_forward_backward_leaves_p_t_invariant_for_one_position(kind: type[tl.Pr
     model, generator = tl.Oracle(p1, kind(K, schedule=EXACT)), torch.Generator().manual_seed(5)
     t = torch.full((ROWS,), 1 - ALPHA, dtype=torch.float64)
     noisy = model.process.corrupt(model.sample(ROWS, generator), t, generator)
-    corrected = correct(make("forward-backward:amount=0.6,steps=2", CORRECTORS), model, noisy)
+    corrected = correct(CORRECTORS.parse("forward-backward:amount=0.6,steps=2"), model, noisy)
     pi = brute.point_pi([K], K + 1) if kind is tl.Masked else brute.uniform_pi(K, 1)
     assert_frequencies(sequence_counts(corrected.tokens, pi.shape[1]), brute.marginal(p1, pi, ALPHA))
 
@@ -218,7 +222,7 @@ def test_forward_backward_leaves_p_t_invariant_for_one_position(kind: type[tl.Pr
 @pytest.mark.parametrize("kind", [tl.Uniform, tl.Masked])
 def test_forward_backward_changes_p_t_by_the_square_of_its_amount(kind: type[tl.Process]) -> None:
     p_t = brute.marginal(P0, MASK_PI if kind is tl.Masked else UNIFORM_PI, ALPHA)
-    half, whole = (float((p_t @ there_and_back(kind, amount) - p_t).abs().sum()) for amount in (0.005, 0.01))
+    half, whole = (float((p_t @ there_and_back(kind, amount, ALPHA) - p_t).abs().sum()) for amount in (0.005, 0.01))
     assert whole > 0
     assert whole / half == pytest.approx(4, rel=0.05)
 
@@ -228,7 +232,7 @@ def test_forward_backward_reaches_no_further_than_the_end_of_time() -> None:
     model = tl.Oracle(P0, tl.Uniform(K, schedule=tl.LinearSchedule(eps=0.5)))
     t = torch.full((4,), 0.9, dtype=torch.float64)
     noisy = model.process.corrupt(model.sample(4), t)
-    corrected = correct(make("forward-backward:amount=0.9", CORRECTORS), model, noisy)
+    corrected = correct(CORRECTORS.parse("forward-backward:amount=0.9"), model, noisy)
     assert_close(corrected.alpha_t, noisy.alpha_t)
 
 

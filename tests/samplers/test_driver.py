@@ -10,11 +10,10 @@ from torch import Tensor
 
 import tokenloom as tl
 from tests.samplers.helpers import K, oracle
+from tokenloom.drawing.randomness import Randomness
 from tokenloom.nn import DiT, TransformerConfig
-from tokenloom.randomness import Randomness
-from tokenloom.samplers.evaluator import Evaluator
+from tokenloom.samplers import CORRECTORS, Corrector, Evaluator
 from tokenloom.samplers.grids import time_grid
-from tokenloom.samplers.kernel import CORRECTORS, Corrector
 
 UNIFORM, MASKED = oracle(tl.Uniform), oracle(tl.Masked)
 ONES = torch.ones(2, dtype=torch.bool)
@@ -24,13 +23,14 @@ def network(states: int, dropout: float = 0.1, time: bool = True, absorbing: boo
     torch.manual_seed(0)
     config = TransformerConfig(K, states, 4, 16, 1, 2, 8, dropout=dropout, time=time, absorbing=absorbing)
     made = DiT(config)
-    torch.nn.init.normal_(made.head.weight)
+    torch.nn.init.normal_(made.head.weight)  # type: ignore[arg-type]
     return made
 
 
 # ------------------------------------------------------------------------------------------------ budget and grid
 
 
+@pytest.mark.usefixtures("as_a_user")
 @pytest.mark.parametrize("steps", [7, 8, 10, 33])
 @pytest.mark.parametrize("m", [1, 2, 5])
 def test_predictor_and_corrector_steps_fit_the_budget_and_fill_it(steps: int, m: int) -> None:
@@ -46,7 +46,7 @@ def test_predictor_and_corrector_steps_fit_the_budget_and_fill_it(steps: int, m:
 def test_steps_of_every_corrector_count_in_the_budget(corrector: str) -> None:
     """4 predictor steps with 3 corrector steps between them: 4 + 3 * 3 = 13."""
     seen: list[tl.Step] = []
-    samples = tl.run_sampler(UNIFORM, 30, steps=13, corrector=f"{corrector}:steps=3", on_step=seen.append)
+    samples = tl.Sampler.of(steps=13, corrector=f"{corrector}:steps=3").run(UNIFORM, 30, on_step=seen.append)
     assert len(seen) == 4
     assert int(samples.evaluations.max()) <= 13
 
@@ -63,13 +63,8 @@ def test_grids_fall_from_one_to_zero() -> None:
 
 def test_given_times_are_visited_and_take_the_place_of_steps() -> None:
     visited: list[tuple[float, float]] = []
-    tl.run_sampler(
-        UNIFORM,
-        3,
-        steps=100,
-        grid=torch.tensor([1.0, 0.3, 0.1, 0.0]),
-        on_step=lambda step: visited.append((float(step.before.t[0]), float(step.after.t[0]))),
-    )
+    sampler = tl.Sampler.of(steps=100, grid=torch.tensor([1.0, 0.3, 0.1, 0.0]))
+    sampler.run(UNIFORM, 3, on_step=lambda step: visited.append((float(step.before.t[0]), float(step.after.t[0]))))
     assert visited == [pytest.approx(pair) for pair in [(1.0, 0.3), (0.3, 0.1), (0.1, 0.0)]]
 
 
@@ -79,7 +74,6 @@ class Recording(Corrector):
 
     calls: tuple[list[float], list[int]]
     name = "recording"
-    serves = (tl.Uniform,)
 
     @property
     def evaluations(self) -> int:
@@ -119,7 +113,7 @@ def test_dropout_is_off_while_sampling_and_every_mode_is_restored() -> None:
 
 def test_a_masked_network_is_left_in_its_mode_by_the_process_that_borrows_it() -> None:
     model = tl.DiffusionModel(network(K + 1), tl.Masked(K), predicts=tl.Denoiser).eval()
-    tl.sample(model, 2, steps=2, predictor="mudm")
+    tl.sample(model, 2, steps=2, sampler="mudm")
     assert not any(module.training for module in model.modules())
 
 
@@ -153,6 +147,7 @@ def test_samples_can_be_trained_on() -> None:
 # ------------------------------------------------------------------------------------------- what is not evaluated
 
 
+@pytest.mark.usefixtures("as_a_user")
 def test_timeless_masked_network_is_not_asked_again_where_nothing_changed() -> None:
     """48 steps over 4 positions: a row is evaluated afresh only after it changed, and tokens are as with asking."""
     model = tl.DiffusionModel(network(K + 1, time=False), tl.Masked(K), predicts=tl.Denoiser)
@@ -161,13 +156,13 @@ def test_timeless_masked_network_is_not_asked_again_where_nothing_changed() -> N
     def count(step: tl.Step) -> None:
         changes.add_(step.changed.any(1))
 
-    samples = tl.run_sampler(model, 16, steps=48, generator=torch.Generator().manual_seed(0), on_step=count)
+    samples = tl.Sampler.of(steps=48).run(model, 16, generator=torch.Generator().manual_seed(0), on_step=count)
     assert torch.equal(samples.evaluations, changes)
     assert int(samples.evaluations.max()) <= 4
     fresh = tl.DiffusionModel(lambda tokens, time: model.network(tokens, time), tl.Masked(K), predicts=tl.Denoiser)
     fresh.eval()
     model.eval()
-    again = tl.run_sampler(fresh, 16, 4, steps=48, generator=torch.Generator().manual_seed(0))
+    again = tl.Sampler.of(steps=48).run(fresh, 16, length=4, generator=torch.Generator().manual_seed(0))
     assert torch.equal(samples.tokens, again.tokens)
 
 
@@ -181,28 +176,29 @@ def test_timeless_network_is_asked_again_where_only_the_absorbing_sequence_chang
         fresh = Evaluator(model, None, 20)(step.before).everywhere(tl.Denoiser)
         torch.testing.assert_close(step.prediction.everywhere(tl.Denoiser).logits, fresh.logits)
 
-    tl.sample(model, 20, steps=6, predictor=sampler, generator=torch.Generator().manual_seed(0), on_step=compare)
+    tl.sample(model, 20, steps=6, sampler=sampler, generator=torch.Generator().manual_seed(0), on_step=compare)
 
 
+@pytest.mark.usefixtures("as_a_user")
 @pytest.mark.parametrize("kind", [tl.Uniform, tl.Masked])
 def test_rows_without_movers_are_not_evaluated(kind: type[tl.Process]) -> None:
     """With 100 steps most rows rest in most of them; what the network is shown is what is counted."""
-    shown: list[int] = []
+    network_input: list[int] = []
 
     def flat(tokens: Tensor, time: Tensor) -> Tensor:
-        shown.append(len(tokens))
+        network_input.append(len(tokens))
         return torch.zeros(*tokens.shape, K)
 
     model = tl.DiffusionModel(flat, kind(K), predicts=tl.Denoiser)
-    samples = tl.run_sampler(model, 8, 2, steps=100, generator=torch.Generator().manual_seed(0))
-    assert sum(shown) == int(samples.evaluations.sum())
-    assert 0 not in shown
-    assert sum(shown) < 8 * 30
+    samples = tl.Sampler.of(steps=100).run(model, 8, length=2, generator=torch.Generator().manual_seed(0))
+    assert sum(network_input) == int(samples.evaluations.sum())
+    assert 0 not in network_input
+    assert sum(network_input) < 8 * 30
 
 
 def test_rows_that_are_all_given_cost_nothing() -> None:
     tokens, flags = torch.tensor([[0, 1], [2, 2]]), torch.tensor([[True, True], [False, True]])
-    samples = tl.run_sampler(UNIFORM, 2, steps=5, fixed=(tokens, flags), corrector="informed:steps=1")
+    samples = tl.Sampler.of(steps=5, corrector="informed:steps=1").run(UNIFORM, 2, given=(tokens, flags))
     assert samples.tokens[0].tolist() == [0, 1]
     assert int(samples.evaluations[0]) == 0
     assert int(samples.evaluations[1]) > 0
@@ -211,9 +207,7 @@ def test_rows_that_are_all_given_cost_nothing() -> None:
 def test_asking_in_a_callback_for_what_the_step_computed_costs_nothing() -> None:
     for sampler in ("ancestral", "remasking", "confidence"):
         plain, asked = (
-            tl.run_sampler(
-                MASKED, 50, steps=4, predictor=sampler, generator=torch.Generator().manual_seed(0), on_step=on
-            )
+            tl.Sampler.of(sampler, steps=4).run(MASKED, 50, generator=torch.Generator().manual_seed(0), on_step=on)
             for on in (None, lambda step: step.prediction.at(step.changed & ~step.before.tokens.ne(K), tl.Denoiser))
         )
         assert torch.equal(plain.evaluations, asked.evaluations)

@@ -8,11 +8,11 @@ from torch import Tensor
 
 import tokenloom as tl
 from tests import brute
-from tests.samplers.helpers import MASK, P0, ROWS, K, oracle, states, step
+from tests.samplers.helpers import KERNELS, MASK, P0, ROWS, K, oracle, process_of, served, states, step
 from tests.statistics import assert_frequencies
 from tokenloom.nn import DiT, TransformerConfig
-from tokenloom.samplers.evaluator import Evaluator
-from tokenloom.samplers.kernel import CORRECTORS, PREDICTORS, make
+from tokenloom.samplers import CORRECTORS, PREDICTORS, Evaluator
+from tokenloom.samplers.given import ShowGiven
 
 OPTIONS = {
     "psi": "psi:kappa=0.2",
@@ -23,10 +23,10 @@ OPTIONS = {
     "scan": "scan:parallel=2",
 }
 """Where the defaults move little."""
-BARE = [(OPTIONS.get(name, name), kind) for name, kernel in PREDICTORS.items() for kind in kernel.serves]
-BARE += [(OPTIONS.get(name, name), kind) for name, kernel in CORRECTORS.items() for kind in kernel.serves]
+BARE = [(OPTIONS.get(name, name), kind) for name, kernel in KERNELS.items() for kind in served(kernel)]
 
 
+@pytest.mark.usefixtures("as_a_user")  # the same steps run with shape checks in test_conformance.py
 @pytest.mark.parametrize("s", [0.35, 0.0])
 @pytest.mark.parametrize(("name", "kind"), BARE)
 def test_a_kernel_by_itself_leaves_given_positions_and_asks_nothing_of_rows_that_are_all_given(
@@ -34,20 +34,17 @@ def test_a_kernel_by_itself_leaves_given_positions_and_asks_nothing_of_rows_that
 ) -> None:
     """Without the driver, which would put them back: both positions of the first rows, one of the others."""
     rows, generator = 200, torch.Generator().manual_seed(0)
-    predicting = name.split(":")[0] in PREDICTORS
-    model = make(name, PREDICTORS).prepare(oracle(kind)) if predicting else oracle(kind)
+    predictor = PREDICTORS.parse(name) if name.split(":")[0] in PREDICTORS else None
+    model: tl.Model = oracle(kind) if predictor is None else predictor.prepare(oracle(kind))
     x_0 = torch.randint(0, K, (rows, 2), generator=generator)
     given = torch.tensor([[True, False]]).repeat(rows, 1)
     given[: rows // 2] = True
     noisy = model.process.corrupt(x_0, torch.full((rows,), 0.6, dtype=torch.float64), generator, given)
     evaluate = Evaluator(model, None, rows)
-    if predicting:
-        predictor = make(name, PREDICTORS)
-        own = predictor.initial(model.process, rows, 2, generator, torch.device("cpu")).aux
-        noisy = replace(noisy, aux=own if noisy.aux is None else noisy.aux)
-        after = predictor.step(evaluate, noisy, torch.full_like(noisy.t, s), generator)
+    if predictor is None:
+        after = CORRECTORS.parse(name).correct(evaluate, noisy, generator, 0)
     else:
-        after = make(name, CORRECTORS).correct(evaluate, noisy, generator, 0)
+        after = predictor.step(evaluate, noisy, torch.full_like(noisy.t, s), generator)
     assert torch.equal(after.tokens[given], x_0[given])
     assert int(evaluate.evaluations[: rows // 2].sum()) == 0
     assert s > 0 or int(evaluate.evaluations.sum()) > 0
@@ -57,26 +54,18 @@ def test_gillespie_goes_on_at_its_rate_beside_given_positions() -> None:
     """The second token is given, so the first goes by the reverse chain of p_0(. | second)."""
     alpha_s, alpha_t = 0.6, 0.25
     start = states(torch.tensor([[0, 1]]).repeat(ROWS // 4, 1), alpha_t)
-    noisy = replace(start, fixed=torch.tensor([[False, True]]).expand_as(start.tokens))
-    arrived = step(make("gillespie", PREDICTORS), oracle(tl.Uniform), noisy, alpha_s).tokens
+    noisy = replace(start, given=torch.tensor([[False, True]]).expand_as(start.tokens))
+    arrived = step(PREDICTORS.parse("gillespie"), oracle(tl.Uniform), noisy, alpha_s).tokens
     law = brute.reverse_kernel(P0[:, 1] / P0[:, 1].sum(), brute.uniform_pi(K, 1), alpha_s, alpha_t)[0]
     assert_frequencies(torch.bincount(arrived[:, 0], minlength=K), law)
 
 
-def visited(model: tl.Oracle, sampler: str, given: str, corrector: str | None = None) -> list[tl.Noisy]:
+def visited(model: tl.Oracle, sampler: str, show_given: ShowGiven, corrector: str | None = None) -> list[tl.Noisy]:
     """The states of a run with a first token of 1 given."""
     steps: list[tl.Step] = []
-    tl.run_sampler(
-        model,
-        300,
-        steps=7,
-        predictor=sampler,
-        corrector=corrector,
-        fixed=(torch.tensor([1, 0]), torch.tensor([True, False])),
-        generator=torch.Generator().manual_seed(0),
-        given=given,  # type: ignore[arg-type]
-        on_step=steps.append,
-    )
+    given = torch.tensor([1, 0]), torch.tensor([True, False])
+    value = tl.Sampler.of(sampler, corrector, steps=7, show_given=show_given)
+    value.run(model, 300, given=given, generator=torch.Generator().manual_seed(0), on_step=steps.append)
     return [steps[0].before, *(step.after for step in steps)]
 
 
@@ -97,8 +86,8 @@ def test_a_given_token_is_never_its_own_absorbing_state(sampler: str) -> None:
         assert not bool((state.aux[:, 0] == 1).any())
 
 
-def network(states: int, fixed: bool, absorbing: bool = False) -> DiT:
-    return DiT(TransformerConfig(K, states, 2, 16, 1, 2, 8, fixed=fixed, absorbing=absorbing))
+def network(states: int, given: bool, absorbing: bool = False) -> DiT:
+    return DiT(TransformerConfig(K, states, 2, 16, 1, 2, 8, given=given, absorbing=absorbing))
 
 
 AUTOMATIC = [
@@ -106,6 +95,8 @@ AUTOMATIC = [
     (tl.DiffusionModel(network(K, True), tl.Uniform(K)), True),
     (tl.DiffusionModel(network(K, False), tl.Uniform(K)), False),
     (tl.DiffusionModel(lambda tokens, time: torch.zeros(*tokens.shape, K), tl.Uniform(K)), False),
+    (tl.DiffusionModel(lambda tokens, time: torch.zeros(*tokens.shape, K), process_of(tl.Interpolating)), False),
+    (tl.DiffusionModel(lambda tokens, time: torch.zeros(*tokens.shape, K), tl.LeftToRight(K)), True),
     (tl.DiffusionModel(network(K + 1, False), tl.Masked(K), predicts=tl.Denoiser), True),
     (tl.DiffusionModel(network(K + 1, False), tl.MaskedUniform(K), predicts=tl.Denoiser), True),
     (tl.DiffusionModel(network(K, False, True), tl.AbsorbingUniform(K), predicts=tl.Denoiser), True),
@@ -117,12 +108,6 @@ def test_given_tokens_are_shown_clean_to_models_that_know_them(
     model: tl.Oracle | tl.DiffusionModel, clean: bool
 ) -> None:
     seen: list[Tensor] = []
-    tl.sample(
-        model,
-        200,
-        2,
-        steps=3,
-        fixed=(torch.tensor([1, 0]), torch.tensor([True, False])),
-        on_step=lambda step: seen.append(step.before.tokens[:, 0]),
-    )
+    given = torch.tensor([1, 0]), torch.tensor([True, False])
+    tl.sample(model, 200, length=2, steps=3, given=given, on_step=lambda step: seen.append(step.before.tokens[:, 0]))
     assert bool((torch.stack(seen) == 1).all()) == clean

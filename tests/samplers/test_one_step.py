@@ -4,8 +4,6 @@ The false-alarm rate of a test is at most 1e-6 (`tests/statistics.py`), of this 
 laws come from Bayes' rule on enumerated sequences, never from the package.
 """
 
-import itertools
-
 import pytest
 import torch
 from torch import Tensor
@@ -14,11 +12,11 @@ import tokenloom as tl
 from tests import brute
 from tests.laws.helpers import assert_close
 from tests.samplers.helpers import (
-    MASK,
     MASK_PI,
     P0,
     ROWS,
     SEQUENCES,
+    TABLE_PI,
     UNIFORM_PI,
     K,
     assert_transitions,
@@ -33,52 +31,58 @@ from tests.samplers.helpers import (
 from tests.samplers.laws import (
     MASKED_SEQUENCES,
     bridge_law,
-    denoiser,
     masked_bridge,
     possible,
+    psi_law,
+    remdm_law,
     reverse_rates,
     start_of,
 )
 from tokenloom.posteriors import Posterior
-from tokenloom.samplers.kernel import PREDICTORS, make
+from tokenloom.samplers import PREDICTORS
 
 STEPS = [(0.6, 0.25), (1.0, 0.6), (0.3, 0.0)]
 
 
-CASES = [
-    *itertools.product(
-        [tl.Uniform],
-        [tl.Denoiser, tl.LeaveOneOut, tl.Score],
-        ["ancestral:through=plug-in", "ancestral:through=marginalised"],
+CASES: list[tuple[type[tl.Process], type[Posterior], str]] = [
+    *(
+        (kind, predicts, f"ancestral:through={through}")
+        for kind in (tl.Uniform, tl.Interpolating)
+        for predicts in (tl.Denoiser, tl.LeaveOneOut, tl.Score)
+        for through in ("plug-in", "marginalised")
     ),
     *((kind, tl.Denoiser, "ancestral") for kind in (tl.Masked, tl.MaxCoupling, tl.AbsorbingUniform)),
     (tl.MaxCoupling, tl.LeaveOneOut, "ancestral"),
 ]
 
 
-@pytest.mark.parametrize(("kind", "predicts", "sampler"), CASES)
-@pytest.mark.parametrize(("alpha_s", "alpha_t"), STEPS)
+@pytest.mark.parametrize(
+    ("kind", "predicts", "sampler", "alpha_s", "alpha_t"),
+    [(*case, *times) for case in CASES for times in STEPS if case[1] is not tl.Score or times[1] > 0],
+)
 def test_ancestral_step_has_the_marginals_of_the_reverse_chain(
     kind: type[tl.Process], predicts: type[Posterior], sampler: str, alpha_s: float, alpha_t: float
 ) -> None:
-    if predicts is tl.Score and alpha_t == 0:
-        with pytest.raises(ValueError, match="says nothing of x_0"):
-            step(make(sampler, PREDICTORS), oracle(kind, predicts), start_of(kind, alpha_t), alpha_s)
-        return
     start = start_of(kind, alpha_t)
     keep = possible(kind, start, alpha_t)
     law = product(bridge_law(kind, alpha_s, alpha_t))[keep]
     check_step(sampler, oracle(kind, predicts), start.sequences(keep), alpha_s, law)
 
 
-@pytest.mark.parametrize("kind", [tl.Uniform, tl.MaxCoupling])
+@pytest.mark.parametrize("through", ["plug-in", "marginalised"])
+def test_a_score_cannot_begin_a_chain_where_nothing_is_left_of_the_signal(through: str) -> None:
+    kernel = PREDICTORS.parse(f"ancestral:through={through}")
+    with pytest.raises(ValueError, match="says nothing of x_0"):
+        step(kernel, oracle(tl.Uniform, tl.Score), states(SEQUENCES, 0.0), 0.3)
+
+
+@pytest.mark.parametrize("kind", [tl.Uniform, tl.MaxCoupling, tl.Interpolating])
 @pytest.mark.parametrize("kappa", [0.0, 0.4, 1.0])
 @pytest.mark.parametrize(("alpha_s", "alpha_t"), STEPS[:2])
 def test_psi_step_superposes_the_bridge_and_a_fresh_noising(
     kind: type[tl.Process], kappa: float, alpha_s: float, alpha_t: float
 ) -> None:
-    fresh = alpha_s * denoiser(kind, alpha_t) + (1 - alpha_s) / K
-    law = product(kappa * bridge_law(kind, alpha_s, alpha_t) + (1 - kappa) * fresh)
+    law = product(psi_law(kind, kappa, alpha_s, alpha_t))
     check_step(f"psi:kappa={kappa}", oracle(kind), start_of(kind, alpha_t), alpha_s, law)
 
 
@@ -87,18 +91,6 @@ def test_psi_is_the_bridge_alone_before_it_sets_in() -> None:
     start, model = start_of(tl.Uniform, alpha_t), oracle(tl.Uniform)
     law = product(bridge_law(tl.Uniform, alpha_s, alpha_t))
     check_step("psi:kappa=0.4,since=0.7", model, start, alpha_s, law)
-
-
-def remdm_law(sigma: float, alpha_s: float, alpha_t: float) -> Tensor:
-    """A visible token is masked with probability sigma, a mask becomes a draw of mu with the probability that keeps
-    the share of masks at 1 - alpha_s."""
-    stay = torch.nn.functional.one_hot(MASKED_SEQUENCES, K + 1).double()
-    to_mask = stay.new_tensor([0.0] * K + [1.0])
-    masks = 1 - alpha_s - sigma * alpha_t  # of the 1 - alpha_s masks at s, those that were masks at t
-    hidden = masks / (1 - alpha_t)
-    mu = denoiser(tl.Masked, alpha_t)
-    visible = (MASKED_SEQUENCES != MASK).unsqueeze(-1)
-    return torch.where(visible, (1 - sigma) * stay + sigma * to_mask, hidden * to_mask + (1 - hidden) * mu)
 
 
 REMASKING = [
@@ -119,15 +111,13 @@ def test_remasking_step_is_remdm_with_its_schedule_of_sigma_and_the_masked_psi(
     options: str, alpha_s: float, alpha_t: float, sigma: float
 ) -> None:
     law = remdm_law(sigma, alpha_s, alpha_t)
-    kappa = 1 - sigma / (1 - alpha_s)
-    fresh = alpha_s * denoiser(tl.Masked, alpha_t) + (1 - alpha_s) * MASK_PI[0]
-    assert_close(law, kappa * masked_bridge(alpha_s, alpha_t) + (1 - kappa) * fresh)
+    assert_close(law, psi_law(tl.Masked, 1 - sigma / (1 - alpha_s), alpha_s, alpha_t))
     check_step(f"remasking:{options}", oracle(tl.Masked), start_of(tl.Masked, alpha_t), alpha_s, product(law))
 
 
 def test_remasking_loop_stays_at_its_level_and_then_goes_down_from_it() -> None:
     """loop_start = 0.5 and loop_end = 0.1: grid times 0.4 and 0.2 stand for t = 0.5, and 0.05 for t = 0.25."""
-    kernel = make("remasking:schedule=loop,eta=0.4,loop_start=0.5,loop_end=0.1", PREDICTORS)
+    kernel = PREDICTORS.parse("remasking:schedule=loop,eta=0.4,loop_start=0.5,loop_end=0.1")
     start = states(MASKED_SEQUENCES, 0.5)
     copies = ROWS // len(start.tokens)
     stayed = step(kernel, oracle(tl.Masked), repeat(start, copies), 0.8)
@@ -141,6 +131,8 @@ def test_remasking_loop_stays_at_its_level_and_then_goes_down_from_it() -> None:
 RATED: list[tuple[type[tl.Process], type[Posterior]]] = [
     (tl.Uniform, tl.LeaveOneOut),
     (tl.Uniform, tl.Denoiser),
+    (tl.Interpolating, tl.LeaveOneOut),
+    (tl.Interpolating, tl.Denoiser),
     (tl.Masked, tl.Denoiser),
     (tl.MaxCoupling, tl.Denoiser),
     (tl.AbsorbingUniform, tl.Denoiser),
@@ -188,7 +180,7 @@ def test_last_step_of_rate_samplers_is_the_bridge(
 
 @pytest.mark.parametrize(
     ("predicts", "alpha_s", "alpha_t"),
-    [(tl.LeaveOneOut, 0.6, 0.25), (tl.Denoiser, 0.6, 0.25), (tl.Score, 0.6, 0.25), (tl.LeaveOneOut, 0.9, 0.0)],
+    [(tl.LeaveOneOut, 0.6, 0.25), (tl.Denoiser, 0.6, 0.25), (tl.Score, 0.6, 0.25), (tl.LeaveOneOut, 0.5, 0.0)],
 )
 def test_gillespie_goes_by_the_joint_law_of_the_uniform_reverse_chain(
     predicts: type[Posterior], alpha_s: float, alpha_t: float
@@ -196,6 +188,13 @@ def test_gillespie_goes_by_the_joint_law_of_the_uniform_reverse_chain(
     """Not only its marginals: no step size is left to factorise over."""
     law = brute.reverse_kernel(P0, UNIFORM_PI, alpha_s, alpha_t)
     check_step("gillespie", oracle(tl.Uniform, predicts), start_of(tl.Uniform, alpha_t), alpha_s, law, 15_000)
+
+
+@pytest.mark.parametrize("predicts", [tl.LeaveOneOut, tl.Denoiser])
+def test_gillespie_goes_by_the_joint_law_of_the_reverse_chain_of_any_noise(predicts: type[Posterior]) -> None:
+    law = brute.reverse_kernel(P0, TABLE_PI, 0.6, 0.25)
+    start = start_of(tl.Interpolating, 0.25)
+    check_step("gillespie", oracle(tl.Interpolating, predicts), start, 0.6, law, 15_000)
 
 
 @pytest.mark.parametrize("kind", [tl.Masked, tl.AbsorbingUniform])

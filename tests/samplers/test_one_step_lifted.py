@@ -3,6 +3,8 @@
 False-alarm rate at most 1e-6 a test.
 """
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import Tensor
@@ -15,6 +17,7 @@ from tests.samplers.helpers import (
     SEQUENCES,
     K,
     L,
+    advance,
     assert_transitions,
     check_step,
     oracle,
@@ -26,7 +29,8 @@ from tests.samplers.helpers import (
 )
 from tests.samplers.laws import denoiser, start_of, uniform_bridges
 from tests.statistics import assert_uniform
-from tokenloom.samplers.kernel import PREDICTORS, make
+from tokenloom.samplers import PREDICTORS
+from tokenloom.samplers.predictors.dndm import DNDM
 
 ALPHA_S, ALPHA_T = 0.6, 0.25
 WHEN = brute.sequences(3, L)
@@ -64,18 +68,33 @@ def test_dndm_replaces_what_arrives_by_the_plain_denoiser() -> None:
     stay = torch.nn.functional.one_hot(start.tokens, K).double()
     mu = denoiser(tl.Uniform, ALPHA_T).repeat_interleave(len(WHEN), 0)
     law = product(torch.where((when == 1).unsqueeze(-1), mu, stay))
-    check_step("dndm", oracle(tl.Uniform), start, ALPHA_S, law)
+    many = repeat(start, ROWS // len(start.tokens))
+    assert many.aux is not None
+    arrived, times = advance(DNDM(), oracle(tl.Uniform), replace(many, aux=None), ALPHA_S, many.aux)
+    assert_transitions(transitions(start, arrived.tokens, K), law)
+    assert torch.equal(times, many.aux)
+    assert arrived.aux is None
+
+
+def test_dndm_begins_below_the_time_of_its_state() -> None:
+    """A step with no past: what has not come by t comes below s with probability (1 - alpha_s) / (1 - alpha_t)."""
+    stay = torch.nn.functional.one_hot(SEQUENCES, K).double()
+    share = (ALPHA_S - ALPHA_T) / (1 - ALPHA_T)
+    law = product(share * denoiser(tl.Uniform, ALPHA_T) + (1 - share) * stay)
+    check_step("dndm", oracle(tl.Uniform), states(SEQUENCES, ALPHA_T), ALPHA_S, law)
 
 
 def test_dndm_draws_its_times_given_that_they_come_before_the_end() -> None:
     """alpha_tau is uniform on [alpha_1, 1]; under the linear schedule tau is uniform, whatever alpha_1."""
     process = tl.Uniform(K, schedule=tl.LinearSchedule(eps=0.5))
-    state = make("dndm", PREDICTORS).initial(process, 5_000, L, torch.Generator().manual_seed(0), torch.device("cpu"))
-    assert state.aux is not None
-    assert_uniform(state.aux)
+    generator = torch.Generator().manual_seed(0)
+    assert_uniform(DNDM().begin(process, process.prior(5_000, L, generator), generator))
 
 
-def test_resampled_times_step_draws_x_0_then_the_uniform_bridge_then_the_flags() -> None:
+@pytest.mark.parametrize(("kind", "sampler"), [(tl.Masked, "mudm:resample=true"), (tl.MaskedUniform, "reaudm")])
+def test_resampled_times_step_draws_x_0_then_the_uniform_bridge_then_the_flags(
+    kind: type[tl.Process], sampler: str
+) -> None:
     """The joint law of x_s and of tau_s <= s; P(lost | x_0, x_s) by Bayes from x_s = x_0 or uniform."""
     start, when = with_times(ALPHA_S, ALPHA_T)
     mu = masked_view_denoiser(start.tokens, when < 2, ALPHA_T)
@@ -84,7 +103,7 @@ def test_resampled_times_step_draws_x_0_then_the_uniform_bridge_then_the_flags()
     flag = flag / flag.sum(-1, keepdim=True)
     each = torch.einsum("nlo,nlos,osf->nlsf", mu, uniform_bridges(ALPHA_S, ALPHA_T)[start.tokens], flag).flatten(-2)
     copies = 3 * ROWS // len(start.tokens)
-    arrived = step(make("mudm:resample=true", PREDICTORS), oracle(tl.Masked), repeat(start, copies), ALPHA_S)
+    arrived = step(PREDICTORS.parse(sampler), oracle(kind), repeat(start, copies), ALPHA_S)
     assert arrived.aux is not None
     outcome = arrived.tokens * 2 + (arrived.aux <= arrived.t[:, None])
     assert_transitions(transitions(start, outcome, 2 * K), product(each))
@@ -101,6 +120,6 @@ def test_reaudm_step_draws_x_0_then_the_uniform_bridge_then_u() -> None:
         -2
     )
     copies = 3 * ROWS // len(start.tokens)
-    arrived = step(make("reaudm", PREDICTORS), oracle(tl.AbsorbingUniform), repeat(start, copies), ALPHA_S)
+    arrived = step(PREDICTORS.parse("reaudm"), oracle(tl.AbsorbingUniform), repeat(start, copies), ALPHA_S)
     assert arrived.aux is not None
     assert_transitions(transitions(start, arrived.tokens * K + arrived.aux, K * K), product(each))

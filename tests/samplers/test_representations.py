@@ -10,60 +10,82 @@ import pytest
 import torch
 
 import tokenloom as tl
-from tests.samplers.helpers import P0, K
+from tests.samplers.helpers import P0, K, process_of, served
 from tokenloom.posteriors import Posterior
-from tokenloom.samplers.kernel import CORRECTORS, PREDICTORS
+from tokenloom.samplers import CORRECTORS, PREDICTORS
 
-ROWS = 500
+ROWS = 100
+pytestmark = pytest.mark.usefixtures("as_a_user")  # shape checks take most of the time of so small a run
 EXTRA = ["ancestral:through=plug-in", "ancestral:through=marginalised", "mudm:resample=true", "remasking:schedule=loop"]
-SAMPLERS = [
-    (sampler, kind)
+SAMPLERS: list[tuple[str, type[tl.Process], type[Posterior]]] = [
+    (sampler, kind, predicts)
     for sampler in [*PREDICTORS, *EXTRA]
-    for kind in PREDICTORS[sampler.split(":")[0]].serves
-    if "plug-in" not in sampler or kind is tl.Uniform
+    for kind in served(PREDICTORS[sampler.split(":")[0]])
+    for predicts in (tl.Denoiser, tl.Score)
+    if "plug-in" not in sampler or tl.LeaveOneOut in kind.bridge_takes
+    if "marginalised" not in sampler or tl.Denoiser in kind.bridge_takes
 ]
 AS_PREDICTED = ("ancestral", "euler", "tau-leaping", "gillespie", "greedy-tail")
-"""Under UDM these split the law into branches by what the model predicts: the same law (`test_one_step.py`, where each
-is tested with both), other tokens."""
-CORRECTED = [(corrector, kind) for corrector, kernel in CORRECTORS.items() for kind in kernel.serves]
+"""Where a bridge takes either posterior, these split the law into branches by what the model predicts: the same law
+(`test_one_step.py`, where each is tested with both), other tokens."""
+SPLIT = [
+    case
+    for case in SAMPLERS
+    if case[0] in AS_PREDICTED and case[2] is tl.Denoiser and set(case[1].bridge_takes) == {tl.LeaveOneOut, tl.Denoiser}
+]
+SILENT = [
+    case for case in SAMPLERS if case[2] is tl.Score and (case[1] is tl.MaskedUniform or case[0].startswith("mudm"))
+]
+"""Given its times, a token has lost everything or nothing, and a score says nothing of x_0."""
+CORRECTED: list[tuple[str, type[tl.Process], type[Posterior]]] = [
+    (corrector, kind, predicts)
+    for corrector, kernel in CORRECTORS.items()
+    for kind in served(kernel)
+    for predicts in (tl.Denoiser, tl.Score)
+    if corrector != "forward-backward" or predicts is tl.Score or len(kind.bridge_takes) == 1
+]
+"""Without forward-backward where its way back, an ancestral step, is split by what the model predicts."""
 
 
 @cache
 def draw(kind: type[tl.Process], predicts: type[Posterior], sampler: str, corrector: str | None = None) -> torch.Tensor:
     """The default schedule leaves 1e-3 of the signal at t = 1, so that a score says something there too."""
     steps = 5 if corrector is None else 9
-    return tl.sample(
-        tl.Oracle(P0, kind(K), predicts=predicts),
-        ROWS if sampler != "gillespie" else 40,
-        steps=steps,
-        predictor=sampler if sampler != "gillespie" else "gillespie:floor=0.1",
-        corrector=corrector,
-        generator=torch.Generator().manual_seed(1),
-    )
+    model = tl.Oracle(P0, process_of(kind, schedule=tl.LinearSchedule()), predicts=predicts)
+    rows, sampler = (8, "gillespie:floor=0.5") if sampler == "gillespie" else (ROWS, sampler)
+    generator = torch.Generator().manual_seed(1)
+    return tl.sample(model, rows, steps=steps, sampler=sampler, corrector=corrector, generator=generator)
 
 
-@pytest.mark.parametrize("predicts", [tl.Denoiser, tl.Score])
-@pytest.mark.parametrize(("sampler", "kind"), SAMPLERS)
+@pytest.mark.parametrize(
+    ("sampler", "kind", "predicts"), [case for case in SAMPLERS if case not in SPLIT and case not in SILENT]
+)
 def test_predictor_draws_the_same_tokens_from_every_representation(
     sampler: str, kind: type[tl.Process], predicts: type[Posterior]
 ) -> None:
-    if (kind, predicts) == (tl.Uniform, tl.Denoiser) and sampler in AS_PREDICTED:
-        assert not torch.equal(draw(kind, predicts, sampler), draw(kind, tl.LeaveOneOut, sampler))
-    elif predicts is tl.Score and (kind is tl.MaskedUniform or sampler.startswith("mudm")):
-        with pytest.raises(ValueError, match="says nothing of x_0"):
-            draw(kind, predicts, sampler)
-    else:
-        assert torch.equal(draw(kind, predicts, sampler), draw(kind, tl.LeaveOneOut, sampler))
+    assert torch.equal(draw(kind, predicts, sampler), draw(kind, tl.LeaveOneOut, sampler))
 
 
-@pytest.mark.parametrize("predicts", [tl.Denoiser, tl.Score])
-@pytest.mark.parametrize(("corrector", "kind"), CORRECTED)
+@pytest.mark.parametrize(("sampler", "kind", "predicts"), SPLIT)
+def test_predictor_splits_its_law_by_what_the_model_predicts(
+    sampler: str, kind: type[tl.Process], predicts: type[Posterior]
+) -> None:
+    assert not torch.equal(draw(kind, predicts, sampler), draw(kind, tl.LeaveOneOut, sampler))
+
+
+@pytest.mark.parametrize(("sampler", "kind", "predicts"), SILENT)
+def test_a_score_given_transition_times_is_refused(
+    sampler: str, kind: type[tl.Process], predicts: type[Posterior]
+) -> None:
+    with pytest.raises(ValueError, match="says nothing of x_0"):
+        draw(kind, predicts, sampler)
+
+
+@pytest.mark.parametrize(("corrector", "kind", "predicts"), CORRECTED)
 def test_corrector_draws_the_same_tokens_from_every_representation(
     corrector: str, kind: type[tl.Process], predicts: type[Posterior]
 ) -> None:
-    if (kind, predicts, corrector) == (tl.Uniform, tl.Denoiser, "forward-backward"):
-        return  # its way back is an ancestral step of what the model predicts
-    sampler = "ancestral:through=marginalised"
+    sampler = "ancestral:through=marginalised" if tl.Denoiser in kind.bridge_takes else "ancestral"
     expected = draw(kind, tl.LeaveOneOut, sampler, corrector)
     assert torch.equal(draw(kind, predicts, sampler, corrector), expected)
     assert not torch.equal(draw(kind, tl.LeaveOneOut, sampler), expected)

@@ -10,15 +10,17 @@ from torch import Tensor
 import tokenloom as tl
 from tests import brute
 from tests.laws.helpers import EXACT
-from tests.samplers.helpers import MASK, P0, SEQUENCES, UNIFORM_PI, K, check_step, oracle, repeat, states, step
-from tests.samplers.laws import MASKED_SEQUENCES, denoiser, start_of
+from tests.samplers.helpers import MASK, P0, SEQUENCES, K, advance, check_step, oracle, repeat, states, step
+from tests.samplers.laws import MASKED_SEQUENCES, denoiser, noise, pi_of, start_of
 from tests.statistics import assert_frequencies
-from tokenloom.samplers.kernel import PREDICTORS, make
+from tokenloom.samplers import PREDICTORS
 from tokenloom.samplers.predictors.greedy_tail import GreedyTail
+from tokenloom.samplers.predictors.routing import Routing
 
 SURE = torch.tensor([[0.6, 0.39, 0.01], [0.55, 0.45, 0.0], [0.58, 0.21, 0.21], [0.34, 0.33, 0.33]]).double()
 """Position 0 has the most probable token, position 1 the least entropy, position 2 the largest margin."""
 HIDDEN = torch.full((1, 4), MASK)
+BITS = torch.tensor([[True, True, False, False]])
 
 
 def always(probabilities: Tensor, process: tl.Process) -> tl.DiffusionModel:
@@ -30,13 +32,13 @@ def always(probabilities: Tensor, process: tl.Process) -> tl.DiffusionModel:
 
 def unmasked(sampler: str, start: tl.Noisy, alpha_s: float, seed: int = 0) -> Tensor:
     model = always(SURE, tl.Masked(K))
-    return step(make(sampler, PREDICTORS), model, start, alpha_s, seed=seed).tokens != MASK
+    return step(PREDICTORS.parse(sampler), model, start, alpha_s, seed=seed).tokens != MASK
 
 
 @pytest.mark.parametrize(("score", "surest"), [("probability", 0), ("entropy", 1), ("margin", 2)])
 def test_confidence_unmasks_the_surest_position_first(score: str, surest: int) -> None:
-    shown = unmasked(f"confidence:score={score}", states(HIDDEN, 0.1), 0.3)
-    assert shown.tolist() == [[position == surest for position in range(4)]]
+    network_input = unmasked(f"confidence:score={score}", states(HIDDEN, 0.1), 0.3)
+    assert network_input.tolist() == [[position == surest for position in range(4)]]
 
 
 @pytest.mark.parametrize(("alpha_s", "count"), [(0.2, 0), (0.25, 1), (0.6, 2), (0.99, 3), (1.0, 4)])
@@ -49,10 +51,10 @@ def test_a_whole_number_of_positions_survives_its_rounding(sampler: str, kind: t
     """Ten positions at t = 0.9: 10 (1 - 0.9) is below 1 in floating point, and means one."""
     assert 10 * (1 - 0.9) < 1
     blank = torch.zeros(1, 10, dtype=torch.int64)
-    start = states(blank + MASK if kind is tl.Masked else blank, 0.05, None if kind is tl.Masked else blank.double())
-    arrived = step(make(sampler, PREDICTORS), always(SURE[:1].expand(10, -1), kind(K)), start, 0.1)
-    done = arrived.tokens != MASK if arrived.aux is None else arrived.aux > 0
-    assert int(done.sum()) == 1
+    start = states(blank + MASK if kind is tl.Masked else blank, 0.05)
+    memory = None if kind is tl.Masked else blank.bool()
+    arrived, bits = advance(PREDICTORS.parse(sampler), always(SURE[:1].expand(10, -1), kind(K)), start, 0.1, memory)
+    assert int((arrived.tokens != MASK if bits is None else bits).sum()) == 1
 
 
 def test_confidence_counts_what_is_visible_and_never_rewrites_it() -> None:
@@ -65,7 +67,7 @@ def test_confidence_counts_what_is_visible_and_never_rewrites_it() -> None:
 def test_confidence_leaves_given_positions_out_of_the_count() -> None:
     given = torch.tensor([[True, True, False, False]])
     half = torch.tensor([0.5]).double()
-    start = tl.Noisy(torch.tensor([[0, 0, MASK, MASK]]), half, half, fixed=given)
+    start = tl.Noisy(torch.tensor([[0, 0, MASK, MASK]]), half, half, given=given)
     assert unmasked("confidence", start, 0.6).tolist() == [[True, True, True, False]]
 
 
@@ -73,21 +75,20 @@ def test_confidence_with_temperature_draws_the_order_and_the_tokens() -> None:
     """One position of four, l with probability softmax(score / temperature)_l, then its token from the denoiser."""
     start = repeat(states(HIDDEN, 0.1), 40_000)
     model = always(SURE, tl.Masked(K))
-    tokens = step(make("confidence:temperature=0.2", PREDICTORS), model, start, 0.25).tokens
-    shown = tokens != MASK
-    assert bool((shown.sum(1) == 1).all())
-    position = shown.int().argmax(1)
+    tokens = step(PREDICTORS.parse("confidence:temperature=0.2"), model, start, 0.25).tokens
+    network_input = tokens != MASK
+    assert bool((network_input.sum(1) == 1).all())
+    position = network_input.int().argmax(1)
     law = torch.softmax(SURE.amax(-1) / 0.2, 0)[:, None] * SURE
-    assert_frequencies(torch.bincount(position * K + tokens[shown], minlength=4 * K), law)
+    assert_frequencies(torch.bincount(position * K + tokens[network_input], minlength=4 * K), law)
 
 
 def test_routing_keeps_draws_or_noises_by_the_bits() -> None:
     """Positions 0 and 2 are surest.  Denoised before: 0 and 1.  So 0 stays, 1 becomes noise, 2 is drawn, 3 decays."""
     alpha_s, alpha_t, rows = 0.5, 0.2, 40_000
-    start = states(torch.tensor([[0, 1, 2, 1]]), alpha_t, torch.tensor([[1.0, 1.0, 0.0, 0.0]]).double())
-    arrived = step(make("routing", PREDICTORS), always(SURE, tl.Uniform(K)), repeat(start, rows), alpha_s)
-    assert arrived.aux is not None
-    assert bool((arrived.aux == torch.tensor([1.0, 0.0, 1.0, 0.0]).double()).all())
+    start = repeat(states(torch.tensor([[0, 1, 2, 1]]), alpha_t), rows)
+    arrived, bits = advance(Routing(), always(SURE, tl.Uniform(K)), start, alpha_s, BITS.expand(rows, -1))
+    assert bool((bits == torch.tensor([True, False, True, False])).all())
     assert bool((arrived.tokens[:, 0] == 0).all())
     kept = alpha_t / alpha_s
     decayed = (1 - kept) / K + kept * torch.tensor([0.0, 1.0, 0.0])
@@ -96,22 +97,21 @@ def test_routing_keeps_draws_or_noises_by_the_bits() -> None:
 
 
 def test_routing_ends_with_every_position_denoised() -> None:
-    start = states(torch.tensor([[0, 1, 2, 1]]), 0.2, torch.tensor([[1.0, 1.0, 0.0, 0.0]]).double())
-    arrived = step(make("routing", PREDICTORS), always(SURE, tl.Uniform(K)), start, 1.0)
-    assert arrived.aux is not None
-    assert bool((arrived.aux == 1).all())
+    start = states(torch.tensor([[0, 1, 2, 1]]), 0.2)
+    arrived, bits = advance(Routing(), always(SURE, tl.Uniform(K)), start, 1.0, BITS)
+    assert bool(bits.all())
     assert arrived.tokens[0, :2].tolist() == [0, 1]
 
 
-@pytest.mark.parametrize("kind", [tl.Uniform, tl.MaxCoupling])
+@pytest.mark.parametrize("kind", [tl.Uniform, tl.MaxCoupling, tl.Interpolating])
 @pytest.mark.parametrize(("alpha_s", "alpha_t"), [(0.6, 0.25), (1.0, 0.6)])
 def test_planned_step_replaces_its_number_of_positions_by_the_planner(
     kind: type[tl.Process], alpha_s: float, alpha_t: float
 ) -> None:
     """N = floor(c) or one more with mean c = gamma (a^1 + a^2); one position of two is l with probability a^l / sum."""
-    nu = brute.leave_one_out(P0, UNIFORM_PI, alpha_t)
-    own = nu.gather(-1, SEQUENCES.unsqueeze(-1)).squeeze(-1)
-    planner = (1 - alpha_t) / K / (alpha_t * own + (1 - alpha_t) / K)
+    nu = brute.leave_one_out(P0, pi_of(kind), alpha_t)
+    own, lost = (each.gather(-1, SEQUENCES.unsqueeze(-1)).squeeze(-1) for each in (nu, noise(kind)))
+    planner = (1 - alpha_t) * lost / (alpha_t * own + (1 - alpha_t) * lost)
     mean = (alpha_s - alpha_t) / (1 - alpha_t) * planner.sum(-1)
     number = torch.stack([(1 - (mean - n).abs()).clamp(min=0) for n in range(3)], -1)
     stay = torch.nn.functional.one_hot(SEQUENCES, K).double()
@@ -125,11 +125,11 @@ def test_planned_step_replaces_its_number_of_positions_by_the_planner(
     check_step("planned", oracle(kind), states(SEQUENCES, alpha_t), alpha_s, law)
 
 
-@pytest.mark.parametrize("kind", [tl.Uniform, tl.Masked, tl.MaxCoupling, tl.AbsorbingUniform])
+@pytest.mark.parametrize("kind", [tl.Uniform, tl.Masked, tl.MaxCoupling, tl.AbsorbingUniform, tl.Interpolating])
 def test_greedy_tail_ends_in_the_mode_of_the_denoiser(kind: type[tl.Process]) -> None:
     """A visible token is the mode of its own denoiser, and stays."""
     start = start_of(kind, 0.4)
-    arrived = step(make("greedy-tail", PREDICTORS), oracle(kind), start, 1.0)
+    arrived = step(PREDICTORS.parse("greedy-tail"), oracle(kind), start, 1.0)
     assert torch.equal(arrived.tokens, denoiser(kind, 0.4).argmax(-1))
 
 
@@ -137,14 +137,14 @@ def test_greedy_tail_ends_given_transition_times_in_the_mode_of_the_masked_denoi
     lost = brute.sequences(2, 2).bool().repeat(len(SEQUENCES), 1)
     tokens = SEQUENCES.repeat_interleave(4, 0)
     start = states(tokens, 0.4, torch.where(lost, 0.3, 0.9).double())
-    arrived = step(make("greedy-tail", PREDICTORS), oracle(tl.MaskedUniform), start, 1.0)
+    arrived = step(PREDICTORS.parse("greedy-tail"), oracle(tl.MaskedUniform), start, 1.0)
     view = (tokens.masked_fill(lost, MASK) * torch.tensor([K + 1, 1])).sum(-1)
     assert torch.equal(arrived.tokens, denoiser(tl.Masked, 0.4).argmax(-1)[view])
 
 
 @pytest.mark.parametrize("inner", ["ancestral", "remasking"])
 def test_greedy_tail_is_its_inner_predictor_before_the_end(inner: str) -> None:
-    predictor = make(inner, PREDICTORS)
+    predictor = PREDICTORS.parse(inner)
     start = repeat(states(MASKED_SEQUENCES, 0.4), 50)
     wrapped = step(GreedyTail(predictor), oracle(tl.Masked), start, 0.7)
     assert torch.equal(wrapped.tokens, step(predictor, oracle(tl.Masked), start, 0.7).tokens)

@@ -16,7 +16,7 @@ from tests.samplers.helpers import P0, SEQUENCES, UNIFORM_PI, K, L, product
 from tests.samplers.laws import denoiser, uniform_bridges
 from tests.statistics import assert_frequencies, sequence_counts
 
-ROWS = 60_000
+ROWS = 30_000
 LEVELS = [0.0, 1 / 3, 2 / 3, 1.0]
 P1 = brute.random_p0(K, 1)
 
@@ -30,9 +30,7 @@ def trajectory(model: tl.Oracle, sampler: str, steps: int, seed: int = 0, rows: 
             visited.append(step.before.tokens)
         visited.append(step.after.tokens)
 
-    tl.sample(
-        model, rows, steps=steps, predictor=sampler, generator=torch.Generator().manual_seed(seed), on_step=record
-    )
+    tl.sample(model, rows, steps=steps, sampler=sampler, generator=torch.Generator().manual_seed(seed), on_step=record)
     return torch.cat(visited, 1)
 
 
@@ -52,7 +50,7 @@ def test_trajectory_is_the_reverse_chain_of_uniform_diffusion(kind: type[tl.Proc
     kernels = [brute.reverse_kernel(P1, pi, alpha_s, alpha_t) for alpha_t, alpha_s in itertools.pairwise(LEVELS)]
     exact = brute.path_law(brute.marginal(P1, pi, 0.0), kernels)
     model = tl.Oracle(P1, kind(K, schedule=EXACT), predicts=tl.Denoiser)
-    rows = 20_000 if sampler == "gillespie" else ROWS
+    rows = 8_000 if sampler == "gillespie" else ROWS
     assert_frequencies(sequence_counts(trajectory(model, sampler, 3, rows=rows), K), exact)
 
 

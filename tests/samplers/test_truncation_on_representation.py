@@ -25,9 +25,8 @@ from tests.samplers.helpers import (
     transitions,
 )
 from tokenloom.posteriors import OverTokens, Posterior
+from tokenloom.samplers import CORRECTORS, PREDICTORS, Evaluator
 from tokenloom.samplers.correctors.gibbs import margins
-from tokenloom.samplers.evaluator import Evaluator
-from tokenloom.samplers.kernel import CORRECTORS, PREDICTORS, make
 
 ALPHA_S, ALPHA_T = 0.7, 0.4
 TRUNCATIONS = [tl.Truncation(top_p=0.7), tl.Truncation(temperature=0.5), tl.Truncation(temperature=2.0, top_p=0.8)]
@@ -108,7 +107,7 @@ def test_step_goes_by_the_bridge_of_the_truncated_posterior(
 ) -> None:
     nu = truncated(brute.leave_one_out(P0, UNIFORM_PI, ALPHA_T), truncation)
     start = repeat(NOISY, ROWS // len(SEQUENCES))
-    arrived = step(make(sampler, PREDICTORS), oracle(tl.Uniform, predicts), start, ALPHA_S, truncation)
+    arrived = step(PREDICTORS.parse(sampler), oracle(tl.Uniform, predicts), start, ALPHA_S, truncation)
     assert_transitions(transitions(NOISY, arrived.tokens, K), product(bridge_of(nu)))
 
 
@@ -116,7 +115,7 @@ def test_step_goes_by_the_bridge_of_the_truncated_posterior(
 def test_corrector_redraws_from_the_truncated_posterior_noised(predicts: type[Posterior]) -> None:
     nu = truncated(brute.leave_one_out(P0, UNIFORM_PI, ALPHA_T), TRUNCATIONS[0])
     start = repeat(NOISY, ROWS // len(SEQUENCES))
-    corrected = correct(make("scan", CORRECTORS), oracle(tl.Uniform, predicts), start, truncation=TRUNCATIONS[0])
+    corrected = correct(CORRECTORS.parse("scan"), oracle(tl.Uniform, predicts), start, truncation=TRUNCATIONS[0])
     stay = torch.nn.functional.one_hot(SEQUENCES, K).double()
     each = torch.stack([ALPHA_T * nu[:, 0] + (1 - ALPHA_T) / K, stay[:, 1]], 1)
     assert_transitions(transitions(NOISY, corrected.tokens, K), product(each))
@@ -151,7 +150,7 @@ def test_a_callback_may_ask_for_the_truncated_denoiser_everywhere(
 ) -> None:
     """A given or visible token is its own point mass, and elsewhere asking more changes nothing of the answer."""
     truncation = tl.Truncation(top_p=0.7)
-    shown: list[int] = []
+    network_input: list[int] = []
 
     def compare(step: tl.Step) -> None:
         everywhere = step.prediction.everywhere(tl.Denoiser).log_probs.exp()
@@ -159,12 +158,12 @@ def test_a_callback_may_ask_for_the_truncated_denoiser_everywhere(
         assert torch.equal(everywhere[known], torch.nn.functional.one_hot(step.before.tokens[known], K).double())
         alone = step.prediction.at(~known, tl.Denoiser).posterior.log_probs.exp()
         assert torch.equal(everywhere[~known], alone.squeeze(1))
-        shown.append(int(known.sum()))
+        network_input.append(int(known.sum()))
 
     model = oracle(kind, predicts)
-    fixed = torch.tensor([1, 0]), torch.tensor([True, False])
-    tl.sample(model, 20, steps=4, truncation=truncation, fixed=fixed, on_step=compare)
-    assert min(shown) >= 20
+    given = torch.tensor([1, 0]), torch.tensor([True, False])
+    tl.sample(model, 20, steps=4, truncation=truncation, given=given, on_step=compare)
+    assert min(network_input) >= 20
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

@@ -7,8 +7,13 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from tokenloom.training.build import resolve
-from tokenloom.training.config import TrainConfig, recipe
+import torch
+from torch import nn
+
+import tokenloom as tl
+from tokenloom.training.build import build_model, resolve
+from tokenloom.training.config import TrainConfig
+from tokenloom.training.recipes import recipe
 
 TINY = [
     "--recipe", "markov", "--data.vocab-size", "5", "--data.length", "8", "--data.rows", "300",
@@ -25,12 +30,27 @@ def tiny(out: Path, **changes: object) -> TrainConfig:
         out=str(out),
         max_minutes=None,
         max_steps=20,
-        data=replace(config.data, vocab_size=5, length=8, rows=300),
-        network=replace(config.network, width=16, depth=1, heads=2, condition=8),
+        data=replace(config.data, vocab_size=5, length=8, rows=300),  # type: ignore[call-arg]
+        network=replace(config.network, width=16, depth=1, heads=2, condition=8),  # type: ignore[call-arg]
         optimiser=replace(config.optimiser, batch=8, warmup=5),
         run=replace(config.run, valid_rows=64),
     )
     return resolve(replace(config, **changes))  # type: ignore[arg-type]
+
+
+def awake(model: tl.DiffusionModel, std: float = 0.2) -> tl.DiffusionModel:
+    """The model with weights away from zero, the same at every call, so that every path is open."""
+    torch.manual_seed(1)
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=std)
+    return model.eval()
+
+
+def saved(config: TrainConfig, folder: Path, std: float = 0.2) -> tl.DiffusionModel:
+    """A random model in a run folder, as training would have left it."""
+    model = awake(build_model(config, config.data.load()), std).describe(step=0)
+    model.save(folder / "model")
+    return model
 
 
 def launcher(processes: int) -> list[str]:
@@ -39,11 +59,18 @@ def launcher(processes: int) -> list[str]:
     return [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(processes), *rendezvous]
 
 
-def start(*arguments: str, processes: int = 1) -> "subprocess.Popen[str]":
-    """A real `tokenloom train`, one thread a process."""
-    command = [*([sys.executable] if processes == 1 else launcher(processes)), "-m", "tokenloom", "train", *arguments]
+def start(*command: str) -> "subprocess.Popen[str]":
+    """A real process, with one thread."""
     environment = os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "200"}
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
+    root = Path(__file__).parents[2]
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, cwd=root
+    )
+
+
+def start_training(*arguments: str) -> "subprocess.Popen[str]":
+    """A real `tokenloom train`."""
+    return start(sys.executable, "-m", "tokenloom", "train", *arguments)
 
 
 def finish(process: "subprocess.Popen[str]", expected: int = 0) -> str:
@@ -53,10 +80,14 @@ def finish(process: "subprocess.Popen[str]", expected: int = 0) -> str:
     return output
 
 
+def records(folder: Path) -> list[dict[str, float]]:
+    """The lines of metrics.jsonl."""
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
 def losses(folder: Path) -> dict[int, float]:
     """The loss of every step that was written down."""
-    records = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    return {record["step"]: record["loss"] for record in records if "loss" in record}
+    return {int(record["step"]): record["loss"] for record in records(folder) if "loss" in record}
 
 
 def weights(folder: Path, step: int) -> dict[str, bytes]:

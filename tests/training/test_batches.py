@@ -4,12 +4,13 @@ import torch
 from torch import Tensor, nn
 
 import tokenloom as tl
-from tokenloom.data.markov import load_markov, markov_chain
-from tokenloom.model import DiffusionModel
-from tokenloom.objectives import CrossEntropy, UniformNELBO
+from tokenloom.data.markov import MarkovSource
+from tokenloom.models.model import DiffusionModel
 from tokenloom.posteriors import LeaveOneOut
 from tokenloom.training.batches import antithetic_times, rows_of, seeded, training_batch
 from tokenloom.training.validation import validate
+
+SMALL = MarkovSource(vocab_size=5, length=8, rows=100)
 
 
 def test_an_epoch_visits_every_row_once_in_an_order_of_its_own() -> None:
@@ -30,13 +31,32 @@ def test_times_are_antithetic_over_the_batch_and_respect_the_floor() -> None:
 
 
 def test_a_batch_depends_on_the_seed_and_the_step_alone() -> None:
-    data, process = load_markov(5, 8, 100), tl.AbsorbingUniform(5)
-    first, again, other = (training_batch(data, process, CrossEntropy(), 8, step, 1, 1e-3) for step in (7, 7, 8))
-    assert torch.equal(first.noisy.tokens, again.noisy.tokens)
-    assert first.noisy.aux is not None
-    assert again.noisy.aux is not None
-    assert torch.equal(first.noisy.aux, again.noisy.aux)
-    assert not torch.equal(first.x_0, other.x_0)
+    data = SMALL.load()
+    first, again, later, other = (
+        training_batch(data, 8, step, seed, 1e-3) for step, seed in ((7, 1), (7, 1), (8, 1), (7, 2))
+    )
+    assert torch.equal(first.x_0, again.x_0)
+    assert torch.equal(first.t, again.t)
+    assert first.seeds == again.seeds
+    assert len(set(first.seeds)) == 8
+    for changed in (later, other):
+        assert not torch.equal(first.x_0, changed.x_0)
+        assert not torch.equal(first.t, changed.t)
+        assert not set(first.seeds) & set(changed.seeds)
+
+
+def test_the_noise_of_a_row_does_not_depend_on_the_rows_beside_it() -> None:
+    """So two processes, each with its rows of the batch, see what one process would have seen."""
+    process = tl.AbsorbingUniform(5)
+    batch = training_batch(SMALL.load(), 8, 3, 1, 1e-3)
+    whole = process.corrupt(batch.x_0, batch.t, batch.randomness)
+    parts = [batch.part(slice(0, 3)), batch.part(slice(3, 8))]
+    alone = [process.corrupt(part.x_0, part.t, part.randomness) for part in parts]
+    assert torch.equal(torch.cat([part.tokens for part in alone]), whole.tokens)
+    assert whole.aux is not None
+    assert torch.equal(torch.cat([part.aux for part in alone if part.aux is not None]), whole.aux)
+    assert (whole.tokens != batch.x_0).any()
+    torch.testing.assert_close(sum(part.weights.sum() for part in parts), torch.tensor(1.0, dtype=torch.float64))
 
 
 class OracleNetwork(nn.Module):
@@ -54,10 +74,9 @@ class OracleNetwork(nn.Module):
 
 def test_the_validation_figure_of_an_oracle_is_the_entropy() -> None:
     """Within 5 of its own standard errors (false-alarm rate 6e-7); the prior term is the rest of the bound."""
-    data = load_markov(5, 8, rows=10, valid_rows=4000)
-    process = tl.Uniform(5)
-    oracle = tl.MarkovOracle(*markov_chain(5, 0), 8, process)
-    figure = validate(DiffusionModel(OracleNetwork(oracle), process), UniformNELBO(), data, 4000, 1)
+    source = MarkovSource(vocab_size=5, length=8, rows=10, valid_rows=4000)
+    data, oracle = source.load(), source.oracle()
+    figure = validate(DiffusionModel(OracleNetwork(oracle), oracle.process), data, 4000, 1)
     assert data.entropy is not None
-    assert abs(figure.nats - data.entropy) < 5 * figure.standard_error
-    assert figure.standard_error < 0.02
+    assert abs(figure.per_token - data.entropy) < 5 * figure.per_token_error
+    assert figure.per_token_error < 0.02

@@ -1,31 +1,127 @@
-"""A config survives JSON, and a wrong key is named."""
+"""A config survives JSON, and whatever is unknown in one is named with the nearest known name."""
 
 import json
 import math
 import re
-from dataclasses import asdict, replace
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tokenloom.training.build import resolve
-from tokenloom.training.config import RECIPES, TrainConfig, differences, from_dict, recipe
+from tests.cli.helpers import refusal
+from tokenloom.data.markov import MarkovSource
+from tokenloom.nn.base import NETWORKS
+from tokenloom.nn.transformer import TransformerOptions
+from tokenloom.training.build import methods, resolve
+from tokenloom.training.config import TrainConfig, differences, from_record, read_config
+from tokenloom.training.recipes import RECIPES, recipe
+
+Record = dict[str, Any]
 
 
 @pytest.mark.parametrize("name", list(RECIPES))
 def test_recipes_resolve_and_survive_json(name: str) -> None:
-    for method in ("udm", "mdm", "audm", "max-coupling", "ar"):
+    for method in methods():
         config = resolve(replace(recipe(name), method=method))
-        again = from_dict(TrainConfig(), json.loads(json.dumps(asdict(config))))
+        again = from_record(json.loads(json.dumps(config.record())))
         assert again == config
         assert differences(again, config) == []
+        assert differences(again, replace(config, floor=0.25)) == [f"floor ({config.floor} -> 0.25)"]
 
 
-def test_an_unknown_key_is_named_with_the_nearest() -> None:
-    with pytest.raises(ValueError, match=r"no key optimiser[.]l; did you mean lr"):
-        from_dict(TrainConfig(), {"optimiser": {"l": 1.0}})
-    with pytest.raises(ValueError, match="the config has no key methd; did you mean method"):
-        from_dict(TrainConfig(), {"methd": "udm"})
+def test_a_config_that_leaves_options_out_has_their_defaults() -> None:
+    assert from_record({"format": 2}) == TrainConfig()
+    shorter = from_record({"format": 2, "data": {"kind": "markov", "length": 9}, "optimiser": {"lr": 1}})
+    assert shorter.data == MarkovSource(length=9)
+    assert shorter.optimiser.lr == 1
+    assert shorter.network == TransformerOptions()
+
+
+def change(*path: str, to: Any) -> Callable[[Record], Record]:
+    """Put a value somewhere into a record."""
+
+    def edit(record: Record) -> Record:
+        part = record
+        for key in path[:-1]:
+            part = part[key]
+        part[path[-1]] = to
+        return record
+
+    return edit
+
+
+WRONG: list[tuple[Callable[[Record], Any], str]] = [
+    (change("format", to=3), "the config has format 3, and this version reads format 2; upgrade tokenloom"),
+    (change("format", to=1), "the config has format 1, and this version reads format 2; it was written by an older"),
+    (change("format", to="two"), "the config has no format number"),
+    (lambda record: {key: record[key] for key in record if key != "format"}, "the config has no format number"),
+    (change("methd", to="udm"), "the config has no key methd; did you mean method?"),
+    (change("optimiser", "l", to=1.0), "the config's optimiser has no option 'l'; did you mean lr?"),
+    (change("run", "seeds", to=1), "the config's run has no option 'seeds'; did you mean seed?"),
+    (change("data", "kind", to="markv"), "there is no kind of data 'markv'; did you mean markov"),
+    (change("data", "vocab", to=3), "the data source markov has no option 'vocab'; did you mean vocab_size"),
+    (change("data", "name", to="markov"), "the data source markov has no option 'name'"),
+    (change("data", "length", to=0), "length must be at least 1, got 0"),
+    (change("network", "kind", to="dti"), "there is no network 'dti'; did you mean dit"),
+    (change("network", "kind", to=5), "there is no network '5'"),
+    (change("network", "dept", to=3), "the config's network has no option 'dept'; did you mean depth?"),
+    (change("network", "depth", to="3"), "the option depth of the config's network must be a whole number, got '3'"),
+    (change("method", to=5), "the option method of the config must be a text, got 5"),
+    (
+        change("predicts", to="lo"),
+        "the option predicts of the config must be loo or denoiser or score or null, got 'lo'",
+    ),
+    (change("max_steps", to=1.5), "the option max_steps of the config must be a whole number or null, got 1.5"),
+    (change("floor", to=True), "the option floor of the config must be a number, got True"),
+    (change("run", "precision", to="16"), "must be 32-true or bf16-mixed, got '16'"),
+    *(
+        (change(key, to=value), sentence)
+        for key, sentence in {
+            "data": "a data source is stored as an object with its kind, got ",
+            "network": "the config's network must be an object, got ",
+            "optimiser": "the config's optimiser must be an object, got ",
+            "run": "the config's run must be an object, got ",
+        }.items()
+        for value in ([1, 2], "markov", None)
+    ),
+    (lambda record: [record], "a config is stored as an object, got "),
+    (lambda record: "markov", "a config is stored as an object, got markov"),
+    (lambda record: None, "a config is stored as an object, got None"),
+]
+
+
+@pytest.mark.parametrize(("edit", "sentence"), WRONG, ids=[sentence[:60] for _, sentence in WRONG])
+def test_a_config_of_another_kind_or_time_gets_a_sentence(
+    edit: Callable[[Record], Any], sentence: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(edit(recipe("markov").record())))
+    with pytest.raises(ValueError, match=f"^{path} is not a usable config: .*{re.escape(sentence)}"):
+        read_config(path)
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ({"method": "udmm"}, "there is no method 'udmm'; did you mean udm"),
+        ({"method": "mdm:mask=3"}, "masked has no option 'mask'; did you mean mask_id?"),
+        ({"method": "mdm:mask_id=x"}, "masked:mask_id must be a whole number, got 'x'"),
+        ({"schedule": "cosin"}, "there is no schedule 'cosin'; did you mean cosine"),
+        ({"schedule": "polynomial:pow=2"}, "polynomial has no option 'pow'; did you mean power?"),
+        ({"objective": "nelb"}, "there is no objective 'nelb'; did you mean nelbo"),
+        ({"objective": "finite-step:n=3"}, "finite-step has no option 'n'"),
+    ],
+)
+def test_an_unknown_name_in_a_config_that_is_used_is_answered_with_the_nearest(
+    values: Record, sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(recipe("markov").record() | values))
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        resolve(read_config(path))
+    assert sentence in refusal(capsys, "train", "--config", str(path), "--out", str(tmp_path / "run"))
 
 
 @pytest.mark.parametrize(
@@ -44,9 +140,33 @@ def test_an_unknown_key_is_named_with_the_nearest() -> None:
         ({"floor": 2.0}, "--floor must be in [0, 1), got 2"),
         ({"method": "ar", "predicts": "score"}, "so leave out --predicts, got score"),
         ({"method": "mdm", "predicts": "score", "schedule": "geometric"}, "PriorTerm"),
-        ({"method": "audm", "predicts": "score"}, "ScoreEntropy is not a bound for AbsorbingUniform"),
+        (
+            {"method": "audm", "predicts": "score"},
+            "on AbsorbingUniform trains a network that predicts Denoiser or LeaveOneOut, got one that predicts Score",
+        ),
+        ({"max_minutes": None}, "a run needs an end: give --max-steps or --max-minutes"),
     ],
 )
-def test_what_cannot_be_is_refused_before_anything_is_built(values: dict[str, Any], sentence: str) -> None:
+def test_what_cannot_be_is_refused_before_anything_is_built(values: Record, sentence: str) -> None:
+    record = recipe("markov").record()
+    changed = {key: record[key] | value if isinstance(value, dict) else value for key, value in values.items()}
     with pytest.raises(ValueError, match=re.escape(sentence)):
-        resolve(from_dict(recipe("markov"), values))
+        resolve(from_record(record | changed))
+
+
+def test_options_of_another_kind_are_refused() -> None:
+    base = recipe("markov")
+    grid, transformer = NETWORKS["grid"].Options(kind="dit"), replace(base.network, kind="grid")
+    for config, sentence in (
+        (
+            replace(base, network=transformer),
+            "--network.kind grid takes the options of GridOptions, got those of Trans",
+        ),
+        (
+            replace(base, network=grid),
+            "--network.kind dit takes the options of TransformerOptions, got those of GridOpt",
+        ),
+        (replace(base, data=replace(base.data, kind="text")), "--data.kind text takes the options of TextSource, got"),
+    ):
+        with pytest.raises(ValueError, match=re.escape(sentence)):
+            resolve(config)

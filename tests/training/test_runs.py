@@ -3,14 +3,17 @@
 import os
 import shutil
 import signal
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
 from tests.cli.helpers import refusal
-from tests.training.helpers import TINY, finish, losses, start, weights
+from tests.training.helpers import TINY, losses, start_training, weights
 from tokenloom.cli import main
+
+FOREVER = ["--max-steps", "1000000"]
 
 
 def wait_for_step(folder: Path, step: int) -> None:
@@ -22,63 +25,78 @@ def wait_for_step(folder: Path, step: int) -> None:
     raise AssertionError(f"step {step} was not reached")
 
 
-def test_a_killed_and_resumed_run_is_bit_identical_to_an_uninterrupted_one(tmp_path: Path) -> None:
+def test_a_killed_and_resumed_run_is_bit_identical_to_an_uninterrupted_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """kill -9 while it runs, then a damaged newest checkpoint, with dropout: weights, averages and moments agree."""
-    options = [*TINY, "--max-steps", "400", "--run.checkpoint-every", "25", "--network.dropout", "0.1"]
+    options = [*TINY, "--run.checkpoint-every", "10", "--network.dropout", "0.1"]
     whole, broken = tmp_path / "whole", tmp_path / "broken"
-    uninterrupted = start(*options, "--out", str(whole))
-    victim = start(*options, "--out", str(broken))
-    wait_for_step(broken, 100)
-    victim.kill()
-    victim.communicate()
+    victim = start_training(*options, *FOREVER, "--out", str(broken))
+    try:
+        wait_for_step(broken, 20)
+    finally:
+        victim.kill()
+        victim.communicate()
     newest = max((broken / "checkpoints").glob("step_*"))
-    assert 50 <= int(newest.name.removeprefix("step_")) < 400
-    shutil.copytree(newest, broken / "checkpoints" / "step_000000390")
-    (broken / "checkpoints" / "step_000000390" / "model.safetensors").write_bytes(b"cut short")
-    output = finish(start("--resume", str(broken)))
-    assert "step_000000390 is damaged (model.safetensors does not match its checksum) and is passed over" in output
-    finish(uninterrupted)
-    first, second = weights(whole, 400), weights(broken, 400)
+    end = int(newest.name.removeprefix("step_")) + 7
+    damaged = broken / "checkpoints" / f"step_{end - 1:09d}"
+    shutil.copytree(newest, damaged)
+    (damaged / "model.safetensors").write_bytes(b"cut short")
+    main(["train", "--resume", str(broken), "--max-steps", str(end)])
+    said = " ".join(capsys.readouterr().err.split())
+    assert f"{damaged.name} is damaged (model.safetensors does not match its checksum) and is passed over" in said
+    assert f"resuming from step {end - 7}" in said
+    main(["train", *options, "--max-steps", str(end), "--out", str(whole)])
+    first, second = weights(whole, end), weights(broken, end)
     assert set(first) == {"model.safetensors", "ema.safetensors", "optimiser.safetensors"}
     assert first == second
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_run_writes_a_checkpoint_and_its_table(tmp_path: Path, number: signal.Signals) -> None:
-    process = start(
-        *TINY, "--max-steps", "1000000", "--out", str(tmp_path / "run"), "--run.checkpoint-every", "1000000"
-    )
-    wait_for_step(tmp_path / "run", 20)
-    os.kill(process.pid, number)
-    output = finish(process)
-    assert "stopping after this step, with a checkpoint" in output
-    assert "validation bound" in output
-    assert list((tmp_path / "run" / "checkpoints").glob("step_*"))
+def test_an_interrupted_run_writes_a_checkpoint_and_its_table(
+    number: signal.Signals, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A real signal to this process, which would end the tests if the run did not listen to it."""
+    run = tmp_path / "run"
+
+    def interrupt() -> None:
+        wait_for_step(run, 3)
+        os.kill(os.getpid(), number)
+
+    threading.Thread(target=interrupt).start()
+    main(["train", *TINY, "--max-steps", "5000", "--run.checkpoint-every", "1000000", "--out", str(run)])
+    captured = capsys.readouterr()
+    assert "stopping after this step, with a checkpoint" in captured.err
+    assert "validation bound" in captured.out
+    (checkpoint,) = (run / "checkpoints").glob("step_*")
+    assert int(checkpoint.name.removeprefix("step_")) >= max(losses(run))
 
 
 def test_a_config_repeats_its_run(tmp_path: Path) -> None:
-    finish(start(*TINY, "--max-steps", "30", "--out", str(tmp_path / "first")))
-    finish(start("--config", str(tmp_path / "first" / "config.json"), "--out", str(tmp_path / "again")))
-    assert weights(tmp_path / "first", 30) == weights(tmp_path / "again", 30)
+    main(["train", *TINY, "--max-steps", "6", "--out", str(tmp_path / "first")])
+    main(["train", "--config", str(tmp_path / "first" / "config.json"), "--out", str(tmp_path / "again")])
+    assert weights(tmp_path / "first", 6) == weights(tmp_path / "again", 6)
 
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
         (["--recipe", "sudoku5"], "there is no recipe 'sudoku5'; did you mean sudoku9 or sudoku6?"),
-        (["--recipe", "markov", "--method", "audm", "--predicts", "score"], "ScoreEntropy is not a bound for"),
+        (["--recipe", "markov", "--method", "audm", "--predicts", "score"], "got one that predicts Score"),
         (["--recipe", "markov", "--objective", "crm"], "RatioMatching needs a hollow network"),
-        (["--recipe", "markov", "--method", "ar", "--objective", "ce"], "next-token goes with --method ar"),
-        (["--recipe", "markov", "--network.kind", "causal"], "sees only the past and serves --method ar alone"),
+        (["--recipe", "markov", "--method", "ar", "--objective", "ce"], "NextToken goes with CausalTransformer"),
+        (["--recipe", "markov", "--network.kind", "causal"], "sees only the past and goes with --method ar"),
         (["--recipe", "markov", "--network.kind", "grid"], "--network.kind grid needs a grid, and markov chain of 16"),
         (
             ["--recipe", "sudoku6", "--network.kind", "grid", "--method", "ar"],
             "causal network, got --network.kind grid",
         ),
         (["--recipe", "markov", "--network.relations"], "needs a grid, and markov chain of 16 tokens has no relations"),
+        (["--recipe", "markov", "--network.kind", "dti"], "there is no network 'dti'; did you mean dit"),
+        (["--recipe", "markov", "--data.kind", "txt"], "there is no kind of data 'txt'; did you mean text"),
         (["--recipe", "chars"], "text needs --data.path"),
         (["--recipe", "markov", "--data.rows", "1000000000000"], "there is not enough memory for this; try a smaller"),
-        (["--resume", "nowhere"], "nowhere is no run to resume: it holds no config.json"),
+        (["--resume", "nowhere"], "nowhere is not a run to resume: it holds no config.json"),
     ],
 )
 def test_what_makes_no_sense_is_refused(
@@ -95,7 +113,7 @@ def test_a_folder_that_holds_a_run_or_cannot_be_written_is_named(
 ) -> None:
     run = str(tmp_path / "run")
     main(["train", *TINY, "--max-steps", "2", "--out", run])
-    assert "already holds a run: go on with --resume" in refusal(
+    assert "already holds a run: continue it with --resume" in refusal(
         capsys, "train", *TINY, "--max-steps", "2", "--out", run
     )
     main(["train", "--resume", run, "--max-steps", "1"])

@@ -1,7 +1,7 @@
-"""The command line: one file a command."""
+"""The command line: one command per file."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from typing import NoReturn
 
@@ -9,15 +9,7 @@ import tyro
 from rich.console import Console
 from rich.markup import escape
 
-from tokenloom.cli.bench_sampling import sampling
-from tokenloom.cli.bench_training import training
-from tokenloom.cli.evaluate import evaluate
-from tokenloom.cli.frontier import frontier
-from tokenloom.cli.probe import probe_command
-from tokenloom.cli.quickstart import quickstart
-from tokenloom.cli.sample import sample
-from tokenloom.cli.solve import solve
-from tokenloom.cli.train import train_command
+from tokenloom.cli.registry import COMMANDS
 
 OUT_OF_MEMORY = ("out of memory", "can't allocate", "cannot allocate", "storage size calculation overflow")
 """What PyTorch says where memory ends."""
@@ -49,17 +41,26 @@ def fail(sentence: str) -> NoReturn:
 
 
 def app(args: Sequence[str]) -> tyro.extras.SubcommandApp:
-    """All commands; `train` takes its defaults from the recipe among the arguments."""
-    bench = tyro.extras.SubcommandApp()
-    bench.command(training)
-    bench.command(sampling)
+    """All commands; some take their defaults from what the arguments name."""
     commands = tyro.extras.SubcommandApp()
-    commands.command(quickstart)
-    commands.command(name="train")(train_command(args))
-    commands.command(sample)
-    commands.command(evaluate)
-    commands.command(frontier)
-    commands.command(solve)
-    commands.command(name="probe")(probe_command)
-    commands.command(bench, name="bench", help="Measure speed and memory, as ratios within one run.")
+    for name in COMMANDS:
+        mine = args if args[:1] == [name] else ()
+        try:
+            command = COMMANDS[name]
+            made = command(mine) if getattr(command, "makes_command", False) else command
+        except ValueError as error:
+            if mine:
+                raise
+            made = _broken(str(error))
+        commands.command(name=name)(made)
     return commands
+
+
+def _broken(sentence: str) -> Callable[[], None]:
+    """What stands for a command of another package that cannot be imported: the others still work."""
+
+    def broken() -> None:
+        raise ValueError(sentence)
+
+    broken.__doc__ = sentence
+    return broken

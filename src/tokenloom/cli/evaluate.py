@@ -1,11 +1,10 @@
-"""`tokenloom evaluate`: the likelihood of held-out data, a row a checkpoint, a column a data set."""
+"""`tokenloom evaluate`: the likelihood of held-out data, one row per checkpoint, one column per data set; or a task."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
-from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
 from rich.box import SIMPLE_HEAD
@@ -13,16 +12,27 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from tokenloom.cli.evaluate_sudoku import SudokuTask, evaluate_sudoku
+from tokenloom import __version__
+from tokenloom.cli.registry import COMMANDS, factory, read_ahead
 from tokenloom.evaluation.causal_lm import CausalLM, is_causal_lm, load_causal_lm
 from tokenloom.evaluation.held_out import Fingerprint
-from tokenloom.evaluation.records import check_writable, write_json
-from tokenloom.evaluation.runs import Run, Weights, model_folder, open_runs
+from tokenloom.evaluation.runs import Run, Weights, open_runs
+from tokenloom.evaluation.tasks import TASKS, EvaluationTask
 from tokenloom.evaluation.zero_shot import Cell, Settings, score_language_model, score_run
+from tokenloom.models.store import model_folder
+from tokenloom.support.files import check_writable, write_json
 
 Subject = Run | CausalLM
 Results = dict[str, dict[str, Cell]]
 """Row name -> column name -> figure."""
+
+
+@COMMANDS.register("evaluate")
+@factory
+def evaluate_command(args: Sequence[str]) -> Callable[..., None]:
+    """The command, with the options of the task that the arguments name."""
+    task = read_ahead(args, "--task") or "likelihood"
+    return evaluate if task == "likelihood" else _task_command(TASKS[task])
 
 
 def evaluate(
@@ -31,23 +41,18 @@ def evaluate(
     settings: Annotated[Settings, tyro.conf.arg(name="")] = Settings(),  # noqa: B008
     weights: Literal["ema", "raw", "both"] = "ema",
     out: str | None = None,
-    task: Literal["likelihood", "sudoku"] = "likelihood",
-    sudoku: SudokuTask = SudokuTask(),  # noqa: B008
+    task: str = "likelihood",
 ) -> None:
     """Measure the likelihood of held-out data under trained models (a bound; exact for autoregressive ones).
 
     Args:
         runs: Run or model folders, folders of Hugging Face causal language models, GGUF files, or smollm2.
-        data: Paths, Hub names, or markov, sudoku, digits; by default what each run held out.
+        data: Paths, Hub names, or kinds such as markov, sudoku, digits; by default what each run held out.
         settings: How much is measured.
         weights: Averaged weights (ema), raw ones, or both, where a run folder holds them.
         out: Folder for the figures as JSON; by default evaluation/ in each run.
-        task: likelihood, or sudoku: how many puzzles come out solved.
-        sudoku: Which puzzles, and how they are solved.
+        task: likelihood, or another task such as sudoku (with options of its own: `--task sudoku --help`).
     """
-    if task == "sudoku":
-        evaluate_sudoku(runs, sudoku, out)
-        return
     live = Console(stderr=True)
     with live.status("loading"):
         subjects = _subjects(runs, weights)
@@ -56,6 +61,27 @@ def evaluate(
     if settings.length is None:
         settings = replace(settings, length=next((it.length for it in subjects if isinstance(it, Run)), None))
     _score_all(subjects, data, settings, out, live)
+
+
+def _task_command(kind: type[EvaluationTask]) -> Callable[..., None]:
+    def evaluate(
+        runs: Annotated[tuple[str, ...], tyro.conf.Positional],
+        options: Annotated[Any, tyro.conf.arg(name=kind.name)] = kind(),  # noqa: B008
+        task: str = kind.name,
+        out: str | None = None,
+    ) -> None:
+        options.run(runs, out)
+
+    evaluate.__annotations__["options"] = Annotated[kind, tyro.conf.arg(name=kind.name)]
+    evaluate.__doc__ = f"""{(kind.__doc__ or "").strip()}
+
+    Args:
+        runs: Run or model folders, or names of bundled models.
+        options: The task.
+        task: Which task this is.
+        out: Folder for the figures; by default evaluation/ in the first run.
+    """
+    return evaluate
 
 
 def _score_all(
@@ -120,11 +146,8 @@ def column_name(source: str, sources: Sequence[str]) -> str:
 def _write(subject: Subject, column: str, cell: Cell, settings: Settings, out: str | None) -> Path:
     what = f"{subject.name}-{subject.weights}" if isinstance(subject, Run) else subject.name
     name = re.sub(r"[^\w.-]+", "-", f"likelihood-{what}-{column}")
-    model: dict[str, object] = {"name": subject.name}
-    if isinstance(subject, Run):
-        process, predicts = type(subject.model.process).__name__, subject.model.predicts.__name__
-        model |= {"weights": subject.weights, "step": subject.step, "process": process, "predicts": predicts}
-    record = {"tokenloom": version("tokenloom"), "model": model, "settings": asdict(settings)} | cell.record()
+    about = subject.provenance() if isinstance(subject, Run) else {"tokenloom": __version__, "model": subject.name}
+    record = {"provenance": about, "settings": asdict(settings)} | cell.record()
     return write_json(_folder(subject, out) / f"{name}.json", record)
 
 
@@ -133,8 +156,8 @@ def _folder(subject: Subject, out: str | None) -> Path:
 
 
 def figures_table(results: Results) -> Table:
-    """Nats a token, perplexity, and nats a character for text."""
-    table = Table(title="Held-out likelihood: nats a token ± standard error", title_justify="left", show_lines=True)
+    """Nats per token, perplexity, and nats per character for text."""
+    table = Table(title="Held-out likelihood: nats per token ± standard error", title_justify="left", show_lines=True)
     table.add_column("checkpoint", overflow="fold")
     columns = list(dict.fromkeys(name for row in results.values() for name in row))
     for name in columns:
@@ -150,7 +173,7 @@ def _cell_text(cell: Cell) -> str:
     if cell.data.entropy is not None:
         lines.append(f"entropy {cell.data.entropy:.4f}")
     if cell.per_character is not None:
-        lines.append(f"{cell.per_character:.4f} ± {cell.per_character_error:.4f} a character")
+        lines.append(f"{cell.per_character:.4f} ± {cell.per_character_error:.4f} per character")
     return "\n".join(lines)
 
 

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from tokenloom.evaluation.extras import evaluation_extra
+from tokenloom.cli.registry import COMMANDS
 from tokenloom.evaluation.frontier import (
     STEPS,
     TOP_P,
@@ -23,6 +23,7 @@ from tokenloom.evaluation.frontier import (
     write_table,
 )
 from tokenloom.evaluation.frontier_plots import draw_html, draw_png
+from tokenloom.support.extras import optional
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class FrontierConfig:
     correctors: tuple[str, ...] = ("none",)
     """Correctors with options, as in informed:steps=2,parallel=4; `none` is without."""
     steps: tuple[int, ...] = STEPS
-    """Network evaluations a sample, the corrector's included."""
+    """Network evaluations per sample, the corrector's included."""
     top_p: tuple[float, ...] | None = None
     """By default the paper's grid, or 1 where temperatures are given."""
     temperature: tuple[float, ...] | None = None
@@ -47,14 +48,15 @@ class FrontierConfig:
     """The posterior that both act on."""
     seeds: tuple[int, ...] = (0,)
     num: int = 64
-    """Samples a point."""
+    """Samples per point."""
     out: Path = Path("frontier")
-    """Where points, tables and pictures go; a sweep that was killed goes on from here."""
+    """Where points, tables and pictures go; a sweep that was killed resumes from here."""
     workers: int = 1
     """Processes (or Slurm jobs) to spread the points over."""
     cluster: Literal["local", "slurm"] = "local"
 
 
+@COMMANDS.register("frontier")
 def frontier(config: Annotated[FrontierConfig, tyro.conf.arg(name="")]) -> None:
     """Sweep settings; every point is judged, kept, drawn and compared at the entropy of the data."""
     if not config.runs:
@@ -66,7 +68,7 @@ def frontier(config: Annotated[FrontierConfig, tyro.conf.arg(name="")]) -> None:
         config.runs,
         config.judge,
         config.samplers,
-        [None if name == "none" else name for name in config.correctors],
+        config.correctors,
         config.steps,
         config.temperature or (1.0,),
         top_ps,
@@ -75,7 +77,7 @@ def frontier(config: Annotated[FrontierConfig, tyro.conf.arg(name="")]) -> None:
         config.num,
     )
     for library in ("matplotlib", "plotly"):
-        evaluation_extra(library)
+        optional(library, "evaluate")
     points = sweep.points()
     done = sum(point.file(config.out).is_file() for point in points)
     console = Console()
@@ -102,7 +104,7 @@ def report(records: list[Record], console: Console) -> None:
             line = f"{record['source']}: perplexity {record['perplexity']:.1f}, entropy {record['entropy']:.3f}"
             console.print(line, highlight=False)
     table = Table(
-        title=f"Judged by {records[0]['judge']}, {records[-1]['samples']} samples a point", title_justify="left"
+        title=f"Judged by {records[0]['judge']}, {records[-1]['samples']} samples per point", title_justify="left"
     )
     table.add_column("curve", overflow="fold")
     for column in (f"perplexity at the data's entropy{'' if entropy is None else f' {entropy:.2f}'}", "lowest"):

@@ -3,18 +3,16 @@
 import torch
 from torch import Tensor
 
-from tokenloom.data.sudoku_text import BLANKS
 from tokenloom.evaluation.runs import Run
-from tokenloom.model import architecture
+
+BLANKS = "._0"
 
 
 def read_given(
     run: Run, prompt: str | None, infill: str | None, length: int | None
 ) -> tuple[tuple[Tensor, Tensor] | None, int | None]:
     """Given tokens with their flags, from a prompt or from a sequence with blanks; and the length."""
-    inner = architecture(run.model.network)
-    if length is None and inner is not None:
-        length = inner.config.length
+    length = run.model.length if length is None else length
     if prompt is None and infill is None:
         return None, length
     if prompt is not None and infill is not None:

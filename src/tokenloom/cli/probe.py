@@ -12,14 +12,14 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from tokenloom.evaluation.extras import evaluation_extra
+from tokenloom.cli.registry import COMMANDS
 from tokenloom.evaluation.heat_maps import draw_heat_maps, posterior_maps
 from tokenloom.evaluation.held_out import HeldOut, held_out
 from tokenloom.evaluation.plots import band, canvas
 from tokenloom.evaluation.probe import Effort, Sensitivity, probe
-from tokenloom.evaluation.records import check_writable, write_json
 from tokenloom.evaluation.runs import Run, Weights, open_runs
-from tokenloom.processes import Uniform
+from tokenloom.support.extras import optional
+from tokenloom.support.files import check_writable, write_json
 
 TIMES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 SHOWN = (0.2, 0.5, 0.8)
@@ -28,6 +28,7 @@ SHOWN = (0.2, 0.5, 0.8)
 Results = Mapping[str, tuple[Sensitivity, ...]]
 
 
+@COMMANDS.register("probe")
 def probe_command(
     runs: Annotated[tuple[str, ...], tyro.conf.Positional],
     data: str | None = None,
@@ -44,7 +45,7 @@ def probe_command(
 
     Args:
         runs: Run folders to compare; the same states are shown to all.
-        data: Held-out data, by default what each run held out: a path, a Hub name, markov, sudoku or digits.
+        data: Held-out data, by default what each run held out: a path, a Hub name, or a kind such as markov.
         sequences: Held-out sequences, the independent units of the standard errors.
         times: Where to measure, in (0, 1].
         effort: How much is measured.
@@ -55,7 +56,7 @@ def probe_command(
     opened = open_runs(runs, weights)
     folder = opened[0].results if out is None else Path(out)
     check_writable(folder)
-    evaluation_extra("matplotlib")
+    optional("matplotlib", "evaluate")
     sources = [held_out(run, data) for run in opened]
     found = _measure_all(opened, sources, sequences, times, effort, seed)
     settings = {"times": times, "sequences": sequences, "weights": weights, "seed": seed} | asdict(effort)
@@ -79,15 +80,14 @@ def _measure_all(
         for run, source in zip(runs, sources, strict=True):
             advance = partial(progress.advance, progress.add_task(run.name, total=len(times)))
             generator = torch.Generator().manual_seed(seed)
-            x_0, fixed = source.draw(sequences, generator)
-            found[run.name] = probe(run.model, x_0, times, effort, generator, fixed, advance)
+            x_0, given = source.draw(sequences, generator)
+            found[run.name] = probe(run.model, x_0, times, effort, generator, given, advance)
     return found
 
 
 def _heat_maps(run: Run, source: HeldOut, folder: Path, seed: int) -> list[Path]:
-    """Of the first held-out digit, where the data is images and the process has both posteriors everywhere."""
-    kind = None if run.data is None else run.data.kind
-    if kind != "digits" or not isinstance(run.model.process, Uniform):
+    """Heat maps of the first held-out image, where the process has both posteriors everywhere."""
+    if run.source is None or not run.source.is_image or run.model.process.reveals:
         return []
     generator = torch.Generator().manual_seed(seed)
     image = source.draw(1, generator)[0][0]
@@ -97,7 +97,7 @@ def _heat_maps(run: Run, source: HeldOut, folder: Path, seed: int) -> list[Path]
 
 
 def draw_probe(found: Results, path: Path) -> Path:
-    """Both measures over time, a line a run, with bands of two standard errors."""
+    """Both measures over time, one line per run, with bands of two standard errors."""
     with canvas(path, 1, 2, 9.0, 3.6) as (figure, axes):
         for number, (name, results) in enumerate(found.items()):
             t = [result.t for result in results]
@@ -115,7 +115,7 @@ def draw_probe(found: Results, path: Path) -> Path:
 
 
 def probe_table(found: Results) -> Table:
-    """Total variation over time, a row a run."""
+    """Total variation over time, one row per run."""
     table = Table(title="Total variation to the mean over substitutes (0 = leave-one-out)", title_justify="left")
     table.add_column("run", overflow="fold")
     times = [result.t for result in next(iter(found.values()))]

@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tokenloom.evaluation.extras import evaluation_extra
-from tokenloom.evaluation.records import check_writable, write_json, write_whole
 from tokenloom.evaluation.runs import Run
+from tokenloom.support.extras import optional
+from tokenloom.support.files import check_writable, replacing, write_json
 
 
 def check_out(path: Path, length: int | None) -> None:
@@ -17,7 +17,7 @@ def check_out(path: Path, length: int | None) -> None:
     if path.is_dir():
         raise ValueError(f"{path} is a folder; name a file with --out, such as {path / 'samples.json'}")
     if path.suffix == ".png":
-        evaluation_extra("matplotlib.image")
+        optional("matplotlib.image", "evaluate")
         if length is None or math.isqrt(length) ** 2 != length:
             raise ValueError(f"a picture needs square sequences, got length {length}; write .json instead")
     check_writable(path.parent)
@@ -26,13 +26,14 @@ def check_out(path: Path, length: int | None) -> None:
 def write_samples(path: Path, record: dict[str, Any], tokens: Tensor, run: Run) -> None:
     """The record, or for .png the picture."""
     if path.suffix == ".png":
-        write_whole(path, lambda partial: draw_picture(partial, tokens, run.model.process.vocab_size))
+        with replacing(path) as partial:
+            draw_picture(partial, tokens, run.model.process.vocab_size)
     else:
         write_json(path, record)
 
 
 def draw_picture(path: Path, tokens: Tensor, vocab_size: int) -> None:
-    """Square sequences as grey images, eight a row."""
+    """Square sequences as grey images, eight per row."""
     side = math.isqrt(tokens.shape[1])
     images = tokens.view(-1, side, side).double() / (vocab_size - 1)
     columns = min(8, len(images))
@@ -40,4 +41,4 @@ def draw_picture(path: Path, tokens: Tensor, vocab_size: int) -> None:
     tiles = torch.nn.functional.pad(torch.cat([images, blank]), (1, 1, 1, 1), value=0.5)
     rows = tiles.view(-1, columns, side + 2, side + 2).transpose(1, 2).reshape(-1, columns * (side + 2))
     large = rows.repeat_interleave(8, 0).repeat_interleave(8, 1).numpy()
-    evaluation_extra("matplotlib.image").imsave(path, large, cmap="gray", vmin=0, vmax=1)
+    optional("matplotlib.image", "evaluate").imsave(path, large, cmap="gray", vmin=0, vmax=1)

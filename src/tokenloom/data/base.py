@@ -1,16 +1,19 @@
-"""What training needs of data: clean token sequences, split, and what is known about them."""
+"""What training needs of data: clean token sequences, split, and what is known about them; and where they come from."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Bool
 from torch import Generator, Tensor
 
+from tokenloom.data.decoder import Decoder
+from tokenloom.models.tokenizer import Tokenizer
+from tokenloom.oracles.exact import ExactModel
+from tokenloom.support.registry import Registry, build
 from tokenloom.types import Flags, Tokens
-
-Decode = Callable[[Tokens], list[str]]
-"""Sequences as text for people."""
 
 
 @dataclass(frozen=True)
@@ -18,8 +21,8 @@ class Dataset:
     """Two tables of token sequences, [rows, length] of any integer dtype (they may be memory-mapped).
 
     `puzzles` marks, for every row of the two tables, positions that determine the others.  `augment` redraws a batch
-    (and these flags) under the symmetries of the data; `draw_fixed` draws the given positions of a completion task;
-    `relations` are the flags of a grid's attention bias; `entropy` is the exact one in nats a token, where
+    (and these flags) under the symmetries of the data; `draw_given` draws the given positions of a completion task;
+    `relations` are the flags of a grid's attention bias; `entropy` is the exact one in nats per token, where
     known.
     """
 
@@ -28,9 +31,9 @@ class Dataset:
     train: Tensor
     valid: Tensor
     fingerprint: str
-    decode: Decode
+    decode: Decoder
     augment: Callable[[Tokens, Flags | None, Generator], tuple[Tokens, Flags | None]] | None = None
-    draw_fixed: Callable[[Tokens, Flags | None, Generator], Flags] | None = None
+    draw_given: Callable[[Tokens, Flags | None, Generator], Flags] | None = None
     puzzles: tuple[Tensor, Tensor] | None = None
     relations: Bool[Tensor, "kinds length length"] | None = None
     entropy: float | None = None
@@ -39,7 +42,7 @@ class Dataset:
         for split, table in (("training", self.train), ("validation", self.valid)):
             if table.ndim != 2 or table.is_floating_point() or not len(table):
                 raise ValueError(
-                    f"the {split} split of {self.name} is empty or no table of tokens: {list(table.shape)}"
+                    f"the {split} split of {self.name} is empty or not a table of tokens: {list(table.shape)}"
                 )
         if self.puzzles is not None and [flags.shape for flags in self.puzzles] != [self.train.shape, self.valid.shape]:
             raise ValueError(f"the puzzles of {self.name} must mark the positions of every row of its splits")
@@ -50,8 +53,57 @@ class Dataset:
 
     @property
     def length(self) -> int:
-        """Tokens a sequence."""
+        """Tokens per sequence."""
         return self.train.shape[1]
+
+    @property
+    def tokenizer(self) -> Tokenizer | None:
+        """The tokenizer of text."""
+        return self.decode.tokenizer
+
+
+@dataclass(frozen=True)
+class Source(ABC):
+    """A place that sequences come from, with its options; `kind` is its name in the registry."""
+
+    kind: str
+    """What kind of data this is: its name in the registry."""
+
+    name: ClassVar[str]
+    is_text: ClassVar[bool] = False
+    """Whether its sequences are text in the tokens of a tokenizer."""
+    is_image: ClassVar[bool] = False
+    """Whether its sequences are square pictures of grey levels."""
+
+    @abstractmethod
+    def load(self) -> Dataset:
+        """The data, split."""
+
+    def decoder(self, vocab_size: int, length: int) -> Decoder | None:
+        """How its sequences are written for people, where that needs no data; None for plain numbers."""
+        return None
+
+    def oracle(self) -> ExactModel | None:
+        """The exact law of the data, where it is known."""
+        return None
+
+    def at(self, path: str) -> "Source":
+        """The same kind of data from another file or folder."""
+        raise ValueError(f"{self.kind} data is generated and not read from a file, got {path}")
+
+    def record(self) -> dict[str, Any]:
+        """The source as JSON, for `source_of`."""
+        return asdict(self)
+
+
+SOURCES: Registry[Source] = Registry("kind of data", "tokenloom.sources", "tokenloom.data")
+
+
+def source_of(record: Any) -> Source:
+    """The inverse of `Source.record`."""
+    if not isinstance(record, dict) or not isinstance(record.get("kind"), str):
+        raise ValueError(f"a data source is stored as an object with its kind, got {str(record)[:80]}")
+    return build(SOURCES[record["kind"]], record, f"the data source {record['kind']}")
 
 
 def take(table: Tensor, index: Tensor) -> Tokens:

@@ -7,15 +7,16 @@ r"""Evaluation sets as their authors wrote them: the inverse of the tokenisation
     scientific_papers   lower case: [a , b] [( a )] [`` said '']; placeholders such as @xmath0 stay
 
 Rules delete white space and what the tokenisation added.  Beyond that ptb's N becomes 1 and its <unk> becomes ?, as the
-field has it, and lambada's quotation marks become straight.  Text without such marks is left as it is, so that twice is
-once (but for ptb, whose ? is a mark).  A perplexity depends on all this: a figure must say which detokeniser it is for.
+field has it, and lambada's quotation marks become straight.  Text without such marks is left unchanged, so that twice
+is once (except for ptb, whose ? is a mark).  A perplexity depends on all this: a figure must say which detokeniser it
+is for.
 """
 
 import re
 from collections.abc import Callable
 from typing import Literal
 
-from tokenloom.checks import nearest
+from tokenloom.support.checks import nearest
 
 Detokeniser = Literal["none", "wikitext", "ptb", "lm1b", "lambada", "scientific_papers"]
 

@@ -1,7 +1,7 @@
 r"""Documents of files: plain text, JSON lines and parquet.
 
 A document is a `.txt` file or what stands between its `<|endoftext|>` lines, a line of `.jsonl` or a row of `.parquet`
-(field `text`); white space alone is no document.
+(field `text`); white space alone is not a document.
 """
 
 import gzip
@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tokenloom.checks import nearest
 from tokenloom.data.token_cache import digest, file_digest
-from tokenloom.data.tokenizer import END_OF_TEXT, text_extra
+from tokenloom.models.tokenizer import END_OF_TEXT
+from tokenloom.support.checks import nearest
+from tokenloom.support.extras import optional
 
 SUFFIXES = (".txt", ".txt.gz", ".jsonl", ".jsonl.gz", ".parquet")
 
@@ -41,7 +42,7 @@ def text_files(source: str | Path, names: Iterable[str]) -> list[Path]:
     if not path.is_file():
         raise ValueError(f"there is no file, folder or data set {source}; {nearest(str(source), names)}")
     if not path.name.endswith(SUFFIXES):
-        raise ValueError(f"{path} is no text that can be read; its name must end in {', '.join(SUFFIXES)}")
+        raise ValueError(f"{path} is not text that can be read; its name must end in {', '.join(SUFFIXES)}")
     return [path]
 
 
@@ -84,9 +85,9 @@ def _lines(path: Path) -> Iterator[str]:
                     raise ValueError(f"{path} is a binary file, not text: line {number} has a NUL byte")
                 yield line.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError as error:
-            raise ValueError(f"{path} is no UTF-8 text: line {number} cannot be decoded ({error.reason})") from error
+            raise ValueError(f"{path} is not UTF-8 text: line {number} cannot be decoded ({error.reason})") from error
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise ValueError(f"{path} is no whole gzip file: {error}") from error
+            raise ValueError(f"{path} is not a whole gzip file: {error}") from error
 
 
 def _read_plain(path: Path) -> Iterator[str]:
@@ -108,16 +109,16 @@ def _read_lines(path: Path) -> Iterator[str]:
             text = json.loads(line)["text"]
             text.encode()
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f'line {number} of {path} is no JSON object with a string field "text"') from error
+            raise ValueError(f'line {number} of {path} is not a JSON object with a string field "text"') from error
         yield text
 
 
 def _read_parquet(path: Path) -> Iterator[str]:
-    library = text_extra("pyarrow.parquet")
+    library = optional("pyarrow.parquet", "text")
     try:
         file: Any = library.ParquetFile(path)
     except (OSError, ValueError) as error:  # pyarrow's errors are ValueErrors
-        raise ValueError(f"{path} is no parquet file: {error}") from error
+        raise ValueError(f"{path} is not a parquet file: {error}") from error
     if "text" not in file.schema_arrow.names:
         raise ValueError(f"{path} has no column text; it has {', '.join(file.schema_arrow.names)}")
     for batch in file.iter_batches(columns=["text"]):

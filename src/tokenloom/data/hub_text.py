@@ -1,4 +1,4 @@
-"""Data sets of the Hub by name, split as the field splits them, one document a row."""
+"""Data sets of the Hub by name, split as the field splits them, one document per row."""
 
 import hashlib
 from collections.abc import Iterator
@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tokenloom.data.documents import Corpus
-from tokenloom.data.hub import hub_or_cache
 from tokenloom.data.token_cache import digest
-from tokenloom.data.tokenizer import text_extra
+from tokenloom.support.extras import optional
+from tokenloom.support.hub import hub_or_cache
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ def hub_corpus(name: str, split: str, title: str, directory: Path, hub_root: Pat
     entry = HUB[name]
     part = entry.train if split == "train" else entry.valid
     path = entry.path if hub_root is None else str(hub_root / entry.path)
-    library = text_extra("datasets")
+    library = optional("datasets", "text")
     files = {part: f"{entry.config}/{part}/*.parquet"} if entry.exported else None
     revision = "refs/convert/parquet" if entry.exported and hub_root is None else None
     config = None if entry.exported else entry.config

@@ -1,14 +1,17 @@
 """Sequences of a random Markov chain: the exact posterior, likelihood and entropy are known (`MarkovOracle`)."""
 
 import hashlib
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from tokenloom.data.base import Dataset
-from tokenloom.markov_oracle import MarkovOracle
+from tokenloom.data.base import SOURCES, Dataset, Source
+from tokenloom.data.decoder import numbers
+from tokenloom.oracles import MarkovOracle
 from tokenloom.processes import Uniform
-from tokenloom.types import Tokens
+
+VALID_ROWS = 2_000
 
 
 def markov_chain(vocab_size: int, seed: int, sharpness: float = 2.0) -> tuple[Tensor, Tensor]:
@@ -19,29 +22,44 @@ def markov_chain(vocab_size: int, seed: int, sharpness: float = 2.0) -> tuple[Te
     return laws[0], laws[1:]
 
 
-def load_markov(
-    vocab_size: int = 16, length: int = 32, rows: int = 50_000, valid_rows: int = 2_000, seed: int = 0
-) -> Dataset:
+@SOURCES.register("markov")
+@dataclass(frozen=True)
+class MarkovSource(Source):
     """Rows drawn from one chain; training and validation are independent draws."""
-    for name, value, least in (("vocab_size", vocab_size, 2), ("length", length, 1), ("rows", rows, 1)):
-        if value < least:
-            raise ValueError(f"{name} must be at least {least}, got {value}")
-    oracle = MarkovOracle(*markov_chain(vocab_size, seed), length, Uniform(vocab_size))
-    train, valid = (
-        oracle.sample(count, torch.Generator().manual_seed(seed + offset)).to(torch.int16)
-        for count, offset in ((rows, 1), (valid_rows, 2))
-    )
-    fingerprint = hashlib.sha256(repr((vocab_size, length, rows, valid_rows, seed)).encode()).hexdigest()
-    return Dataset(
-        f"markov chain of {vocab_size} tokens",
-        vocab_size,
-        train,
-        valid,
-        fingerprint,
-        _numbers,
-        entropy=oracle.entropy() / length,
-    )
 
+    kind: str = "markov"
+    vocab_size: int = 16
+    """Tokens of the chain."""
+    length: int = 32
+    """Tokens per sequence."""
+    rows: int = 50_000
+    """Rows to generate."""
+    valid_rows: int = VALID_ROWS
+    """Rows to generate for validation."""
+    seed: int = 0
+    """Seed of the chain and of the rows."""
 
-def _numbers(tokens: Tokens) -> list[str]:
-    return [" ".join(str(token) for token in row) for row in tokens.tolist()]
+    def __post_init__(self) -> None:
+        for name, least in (("vocab_size", 2), ("length", 1), ("rows", 1), ("valid_rows", 1)):
+            if getattr(self, name) < least:
+                raise ValueError(f"{name} must be at least {least}, got {getattr(self, name)}")
+
+    def oracle(self) -> MarkovOracle:
+        return MarkovOracle(*markov_chain(self.vocab_size, self.seed), self.length, Uniform(self.vocab_size))
+
+    def load(self) -> Dataset:
+        oracle = self.oracle()
+        train, valid = (
+            oracle.sample(count, torch.Generator().manual_seed(self.seed + offset)).to(torch.int16)
+            for count, offset in ((self.rows, 1), (self.valid_rows, 2))
+        )
+        key = (self.vocab_size, self.length, self.rows, self.valid_rows, self.seed)
+        return Dataset(
+            f"markov chain of {self.vocab_size} tokens",
+            self.vocab_size,
+            train,
+            valid,
+            hashlib.sha256(repr(key).encode()).hexdigest(),
+            numbers(self.vocab_size),
+            entropy=oracle.entropy() / self.length,
+        )

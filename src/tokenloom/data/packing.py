@@ -14,8 +14,8 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from tokenloom.checks import nearest
-from tokenloom.data.tokenizer import Ids, Tokenizer
+from tokenloom.models.tokenizer import Ids, Tokenizer
+from tokenloom.support.checks import nearest
 
 Packing = Literal["wrap", "sentences", "pad"]
 BLOCK = 1 << 20

@@ -12,29 +12,48 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
-from jaxtyping import Int
-from torch import Tensor
-
-from tokenloom.data.base import Dataset
+from tokenloom.data.base import SOURCES, Dataset, Source
+from tokenloom.data.decoder import text
 from tokenloom.data.detokenise import Detokeniser, check_detokeniser, detokenise
 from tokenloom.data.documents import Corpus, corpus_of, text_files
 from tokenloom.data.hub_text import HUB, hub_corpus
 from tokenloom.data.packing import Packing, check_packing, encode_documents, pack
-from tokenloom.data.token_cache import cached_rows, default_cache, digest, whole_file
-from tokenloom.data.tokenizer import Ids, Tokenizer, build_tokenizer, load_tokenizer
+from tokenloom.data.token_cache import REMEDY, cached_rows, default_cache, digest
+from tokenloom.models.tokenizer import Ids, Tokenizer, build_tokenizer, load_tokenizer
+from tokenloom.support.files import replacing
 
 FORMAT = 1  # part of every cache key: raise it when the same input gives other tokens
 
 
+@SOURCES.register("text")
 @dataclass(frozen=True)
-class RowDecoder:
-    """Rows of ids as strings; carries the tokenizer for checkpoints."""
+class TextSource(Source):
+    """Text from a file, a folder or the Hub, as rows of tokens."""
 
-    tokenizer: Tokenizer
+    kind: str = "text"
+    path: str | None = None
+    """A file or folder of .txt, .jsonl or .parquet, or a Hub name such as lm1b."""
+    valid_path: str | None = None
+    """Validation text; without it a part of `path` is held out."""
+    length: int = 128
+    """Tokens per sequence."""
+    tokenizer: str = "characters"
+    """characters, bytes, bpe:N, a tokenizer.json, a folder with a vocabulary, or a Hub name."""
+    packing: Packing = "wrap"
+    """How text becomes rows of fixed length."""
+    detokeniser: Detokeniser = "none"
+    """Undo the tokenisation in which an evaluation set is distributed, such as ` , ` and ` @-@ ` in wikitext."""
 
-    def __call__(self, tokens: Int[Tensor, "batch length"]) -> list[str]:
-        """One string a row."""
-        return [self.tokenizer.decode(row) for row in tokens.tolist()]
+    is_text = True
+
+    def at(self, path: str) -> Source:
+        return replace(self, path=path, valid_path=None)
+
+    def load(self) -> Dataset:
+        if self.path is None:
+            raise ValueError("text needs --data.path: a file, a folder or a Hub name such as lm1b")
+        how = (self.tokenizer, self.length, self.packing, self.detokeniser)
+        return load_text(self.path, self.valid_path, *how)
 
 
 def load_text(
@@ -66,7 +85,7 @@ def load_text(
         for key, part in zip(keys, (learned_from, held_out), strict=True)
     ]
     name = str(train) if str(train) in HUB else Path(train).name
-    return Dataset(name, chosen.vocab_size, tables[0], tables[1], digest(*keys), RowDecoder(chosen))
+    return Dataset(name, chosen.vocab_size, tables[0], tables[1], digest(*keys), text(chosen))
 
 
 def detokenised(corpus: Corpus, name: Detokeniser) -> Corpus:
@@ -75,7 +94,7 @@ def detokenised(corpus: Corpus, name: Detokeniser) -> Corpus:
         return corpus
     check_detokeniser(name)
     return replace(
-        corpus, key=digest(corpus.key, name), read=lambda: (detokenise(text, name) for text in corpus.read())
+        corpus, key=digest(corpus.key, name), read=lambda: (detokenise(document, name) for document in corpus.read())
     )
 
 
@@ -94,8 +113,8 @@ def _tokenizer(kind: str, corpus: Corpus, directory: Path) -> Tokenizer:
         return load_tokenizer(path)
     except ValueError:  # absent or damaged
         tokenizer = build_tokenizer(kind, corpus.read())
-    with whole_file(path) as file:
-        file.write(tokenizer.to_json().encode())
+    with replacing(path, REMEDY) as partial:
+        partial.write_text(tokenizer.to_json(), encoding="utf-8")
     return tokenizer
 
 

@@ -11,21 +11,20 @@ the same key at once both end with a good file.  A file whose size or checksum i
 import hashlib
 import json
 import os
-import tempfile
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from tokenloom.data.tokenizer import Ids
+from tokenloom.models.tokenizer import Ids
+from tokenloom.support.files import replacing
 
 CHUNK = 1 << 20
+REMEDY = "pass another directory as cache"
 
 
 @dataclass(frozen=True)
@@ -58,25 +57,6 @@ def file_digest(path: Path) -> str:
     return content.hexdigest()
 
 
-@contextmanager
-def whole_file(path: Path) -> Iterator[BinaryIO]:
-    """A file that appears under its name only when all of it is written, and not at all after an error."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f"{path.name}.", suffix=".partial")
-    except OSError as error:
-        raise ValueError(
-            f"the cache directory {path.parent} cannot be written ({error.strerror}); pass another one as cache"
-        ) from error
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            yield file
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-
-
 def cached_rows(
     directory: Path, key: str, length: int, build: Callable[[], Iterable[Ids]]
 ) -> Int[Tensor, "rows length"]:
@@ -105,7 +85,7 @@ def _intact(tokens: Path, header: Header) -> bool:
 
 def _write(tokens: Path, header_path: Path, length: int, blocks: Iterable[Ids]) -> Header:
     content, rows = hashlib.sha256(), 0
-    with whole_file(tokens) as file:
+    with replacing(tokens, REMEDY) as partial, partial.open("wb") as file:
         for block in blocks:
             raw = block.astype("<i4").tobytes()
             content.update(raw)
@@ -114,6 +94,6 @@ def _write(tokens: Path, header_path: Path, length: int, blocks: Iterable[Ids]) 
         if not rows:
             raise ValueError(f"there are no rows of {length} tokens to write; the text is empty")
     header = Header(rows, length, rows * length * 4, content.hexdigest())
-    with whole_file(header_path) as file:
-        file.write(json.dumps(asdict(header)).encode())
+    with replacing(header_path, REMEDY) as partial:
+        partial.write_text(json.dumps(asdict(header)))
     return header

@@ -17,9 +17,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tokenloom.data.hub import hub_or_cache
-from tokenloom.data.tokenizer import END_OF_TEXT
-from tokenloom.evaluation.extras import evaluation_extra
+from tokenloom.models.tokenizer import END_OF_TEXT
+from tokenloom.support.extras import optional
+from tokenloom.support.hub import hub_or_cache
 
 ELEMENTS = 1 << 27
 """Logits computed at once, at most (512 MB)."""
@@ -93,7 +93,9 @@ def load_causal_lm(name: str) -> CausalLM:
     if is_causal_lm(name):
         return _load(Path(name), Path(name).stem if Path(name).is_file() else Path(name).name)
     if Path(name).exists():
-        raise ValueError(f"{name} is no language model: it holds no config.json of Hugging Face and is no GGUF file")
+        raise ValueError(
+            f"{name} is not a language model: it holds no config.json of Hugging Face and is not a GGUF file"
+        )
     if not re.fullmatch(r"\w[\w.-]*(/[\w.-]+)?", name):
         raise ValueError(f"there is no language model {name}; give a folder, a GGUF file, smollm2 or a name on the Hub")
     return _load(name, name)
@@ -111,18 +113,18 @@ def _smollm2() -> Path:
 
 
 def _load(source: Path | str, name: str) -> CausalLM:
-    library = evaluation_extra("transformers")
+    library = optional("transformers", "evaluate")
     library.utils.logging.set_verbosity_error()
     library.utils.logging.disable_progress_bar()
     where, file = (str(source.parent), source.name) if isinstance(source, Path) and source.is_file() else (source, None)
     if file is not None:
-        evaluation_extra("gguf")
-    safe = True if file is None else None  # a GGUF file is no safetensors, and no pickle either
+        optional("gguf", "evaluate")
+    safe = True if file is None else None  # a GGUF file is neither safetensors nor a pickle
     try:
         with hub_or_cache(local=isinstance(source, Path)), redirect_stderr(StringIO()):  # it cannot do without bars
-            tokenizer = library.AutoTokenizer.from_pretrained(where, gguf_file=file)
+            tokenizer = library.AutoTokenizer.from_pretrained(where, gguf_file=file, trust_remote_code=False)
             model = library.AutoModelForCausalLM.from_pretrained(
-                where, gguf_file=file, use_safetensors=safe, dtype=torch.float32
+                where, gguf_file=file, use_safetensors=safe, dtype=torch.float32, trust_remote_code=False
             )
     except Exception as error:
         reason = " ".join(str(error).split())[:200]

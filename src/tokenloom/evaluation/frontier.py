@@ -6,18 +6,18 @@ between its points, and a curve that only wins below that entropy gets a warning
 """
 
 import csv
-import json
 import math
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from tokenloom.evaluation.extras import evaluation_extra
-from tokenloom.evaluation.points import Point, measure
-from tokenloom.evaluation.records import write_whole
+from tokenloom.evaluation.points import Point, evaluate_point
+from tokenloom.samplers.options import SamplerOptions
+from tokenloom.support.extras import optional
+from tokenloom.support.files import replacing, write_json
 
 TOP_P = (0.80, 0.85, 0.90, 0.92, 0.94, 0.96, 0.98, 1.00)
 STEPS = (8, 16, 32, 64, 128, 256, 512, 1024)
@@ -33,38 +33,43 @@ class Sweep:
     runs: Sequence[str]
     judge: str
     samplers: Sequence[str] = ("ancestral",)
-    correctors: Sequence[str | None] = (None,)
+    correctors: Sequence[str] = ("none",)
     steps: Sequence[int] = STEPS
     temperatures: Sequence[float] = (1.0,)
     top_ps: Sequence[float] = TOP_P
-    on: str = "loo"
+    on: Literal["loo", "denoiser"] = "loo"
     seeds: Sequence[int] = (0,)
     num: int = 64
 
     def points(self) -> list[Point]:
-        """The model's points, and those of held-out data, as it is and shuffled."""
-        settings = product(
-            self.runs, self.samplers, self.correctors, self.steps, self.temperatures, self.top_ps, self.seeds
-        )
-        ours = [
-            Point(run, self.judge, "model", sampler, corrector, steps, temperature, top_p, self.on, seed, self.num)  # type: ignore[arg-type]
-            for run, sampler, corrector, steps, temperature, top_p, seed in settings
+        """The points of held-out data, unchanged and shuffled, and the model's."""
+        settings = [
+            SamplerOptions(steps, sampler, corrector, temperature, top_p, on=self.on)
+            for sampler, corrector, steps, temperature, top_p in product(
+                self.samplers, self.correctors, self.steps, self.temperatures, self.top_ps
+            )
         ]
-        return [*(Point(self.runs[0], self.judge, source, num=self.num) for source in ("data", "shuffled data")), *ours]
+        for setting in settings:
+            setting.sampler_value()  # a wrong name or number is refused before anything is drawn
+        ours = [
+            Point(run, self.judge, "model", setting, seed, self.num)
+            for run, setting, seed in product(self.runs, settings, self.seeds)
+        ]
+        return [*(Point(self.runs[0], self.judge, origin, num=self.num) for origin in ("data", "shuffled data")), *ours]
 
 
 def run_points(points: Sequence[Point], folder: Path, done: Callable[[Record], None]) -> list[Record]:
     """Measure what is missing, here, one after the other."""
     records = []
     for point in points:
-        records.append(measure(point, folder))
+        records.append(evaluate_point(point, folder))
         done(records[-1])
     return records
 
 
 def submit_points(points: Sequence[Point], folder: Path, workers: int, cluster: str) -> list[Any]:
     """Spread what is missing over processes on this machine (`local`) or jobs of a Slurm cluster (`slurm`)."""
-    submitit = evaluation_extra("submitit")
+    submitit = optional("submitit", "evaluate")
     executor = submitit.AutoExecutor(folder=folder / "jobs", cluster=cluster)
     executor.update_parameters(timeout_min=24 * 60, name="tokenloom-frontier")
     missing = [point for point in points if not point.file(folder).is_file()]
@@ -139,15 +144,11 @@ def warnings(records: Sequence[Record]) -> list[str]:
 
 
 def write_table(records: Sequence[Record], folder: Path) -> None:
-    """All records as CSV, one row a point, and as JSON with examples, comparison and warnings."""
+    """All records as CSV, one row per point, and as JSON with examples, comparison and warnings."""
     names = sorted({key for record in records for key in record if key != "examples"})
-
-    def table(partial: Path) -> None:
-        with partial.open("w", newline="") as stream:
-            writer = csv.DictWriter(stream, names, extrasaction="ignore")
-            writer.writeheader()
-            writer.writerows(records)
-
+    with replacing(folder / "frontier.csv") as partial, partial.open("w", newline="") as stream:
+        writer = csv.DictWriter(stream, names, extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows(records)
     summary = {"points": list(records), "matched": matched(records), "warnings": warnings(records)}
-    write_whole(folder / "frontier.csv", table)
-    write_whole(folder / "frontier.json", lambda partial: partial.write_text(json.dumps(summary, indent=2)))
+    write_json(folder / "frontier.json", summary)

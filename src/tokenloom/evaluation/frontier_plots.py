@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from tokenloom.evaluation.extras import evaluation_extra
 from tokenloom.evaluation.frontier import Record, curves, data_entropy
 from tokenloom.evaluation.plots import COLOURS, DASHES, INK, canvas
-from tokenloom.evaluation.records import write_whole
+from tokenloom.support.extras import optional
+from tokenloom.support.files import replacing
 
 AXES = ("unigram entropy of a sample, nats", "generative perplexity")
 
@@ -38,7 +38,7 @@ def draw_png(records: Sequence[Record], path: Path) -> None:
             elif record["source"] == "shuffled data":
                 axes.plot(record["entropy"], record["perplexity"], "x", color=INK, markersize=7, label="data, shuffled")
         axes.set(xlabel=AXES[0], ylabel=AXES[1], yscale="log", title=f"Judged by {records[0]['judge']}")
-        plain = evaluation_extra("matplotlib.ticker").StrMethodFormatter("{x:g}")
+        plain = optional("matplotlib.ticker", "evaluate").StrMethodFormatter("{x:g}")
         axes.yaxis.set_major_formatter(plain)
         axes.yaxis.set_minor_formatter(plain)
         axes.tick_params(axis="y", which="minor", labelsize=7.5)
@@ -47,7 +47,7 @@ def draw_png(records: Sequence[Record], path: Path) -> None:
 
 def draw_html(records: Sequence[Record], path: Path) -> None:
     """The same with plotly; a point under the pointer shows its settings."""
-    graph = evaluation_extra("plotly.graph_objects")
+    graph = optional("plotly.graph_objects", "evaluate")
     figure = graph.Figure()
     groups = {**curves(records), **{record["source"]: [record] for record in records if record["source"] != "model"}}
     for family, members in groups.items():
@@ -66,12 +66,13 @@ def draw_html(records: Sequence[Record], path: Path) -> None:
     if entropy is not None:
         figure.add_vline(x=entropy, line_dash="dash", line_width=1)
     figure.update_layout(template="plotly_white", xaxis_title=AXES[0], yaxis_title=AXES[1], yaxis_type="log")
-    write_whole(path, lambda partial: figure.write_html(partial, include_plotlyjs=True))
+    with replacing(path) as partial:
+        figure.write_html(partial, include_plotlyjs=True)
 
 
 def _about(record: Record) -> str:
     return (
         f"{record['family']}<br>temperature {record['temperature']:g}, top-p {record['top_p']:g} on {record['on']}, "
         f"seed {record['seed']}<br>{record['samples']} samples, {record['evaluations']:.0f} evaluations, "
-        f"{record['seconds_per_sample']:.2f} s a sample"
+        f"{record['seconds_per_sample']:.2f} s per sample"
     )

@@ -13,12 +13,9 @@ import torch
 from jaxtyping import Int
 from torch import Generator, Tensor
 
-from tokenloom.evaluation.likelihood import device_of, evaluating
 from tokenloom.evaluation.plots import FloatArray, canvas, picture
-from tokenloom.model import DiffusionModel
-from tokenloom.oracle import ExactModel
+from tokenloom.models.model import Model, evaluating
 from tokenloom.posteriors import Denoiser, LeaveOneOut, OverTokens, convert_at
-from tokenloom.training.batches import Batch
 
 PIXEL = 1.75
 """Inches of a picture."""
@@ -37,7 +34,7 @@ class Maps:
 
 @torch.inference_mode()
 def posterior_maps(
-    model: DiffusionModel | ExactModel,
+    model: Model,
     image: Int[Tensor, "pixels"],
     times: Sequence[float],
     generator: Generator | None = None,
@@ -48,7 +45,7 @@ def posterior_maps(
         raise ValueError(f"heat maps are for square images, got {image.numel()} pixels")
     x_0 = image[None].expand(len(times), -1).contiguous()
     noisy = model.process.corrupt(x_0, torch.tensor(times, dtype=torch.float64), generator)
-    noisy = Batch(x_0, noisy, torch.ones_like(x_0, dtype=torch.float64)).to(device_of(model, image.device)).noisy
+    noisy = noisy if model.device is None else noisy.to(model.device)
     with evaluating(model):
         prediction = model.predict(noisy)
     posteriors = [convert_at(prediction, kind, noisy, model.process) for kind in (LeaveOneOut, Denoiser)]
@@ -65,8 +62,8 @@ def _summary(posterior: OverTokens, levels: int) -> tuple[Tensor, Tensor]:
 
 
 def draw_heat_maps(maps: Sequence[Maps], path: Path, title: str) -> Path:
-    """One row a time; the columns are x_t, the two posteriors and what the own token tells."""
-    titles = ("noisy", "leave-one-out", "denoiser", "told by its own token")
+    """One row per time; the columns are x_t, the two posteriors and what the own token tells."""
+    titles = ("noisy", "leave-one-out", "denoiser", "added by its own token")
     most = max(float(np.abs(row.told).max()) for row in maps)
     with canvas(path, len(maps), 4, 4 * PIXEL + 1.4, len(maps) * PIXEL + 0.7) as (figure, axes):
         figure.suptitle(title, x=0.01, ha="left")

@@ -1,6 +1,6 @@
 """Held-out sequences a model is measured on, with a fingerprint that says what exactly they are.
 
-A source is nothing (the run's own validation split), a kind of data (markov, sudoku, digits), or a path or Hub name:
+A source is nothing (the run's own validation split), a kind of data such as markov or digits, or a path or Hub name:
 text is tokenised with the run's own tokenizer, packed as the run packs and cut to the network's length.
 """
 
@@ -9,28 +9,24 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import get_args, get_type_hints
 
 import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from tokenloom.data.base import Dataset, Decode, take
+from tokenloom.data.base import SOURCES, Dataset, Source, take
+from tokenloom.data.decoder import Decoder, text
 from tokenloom.data.detokenise import Detokeniser
 from tokenloom.data.documents import corpus_of, text_files
 from tokenloom.data.hub_text import HUB, hub_corpus
 from tokenloom.data.packing import Packing, check_packing
-from tokenloom.data.text import RowDecoder, detokenised, is_hub, own_splits, packed
+from tokenloom.data.text import TextSource, detokenised, is_hub, own_splits, packed
 from tokenloom.data.token_cache import cached_rows, default_cache, digest
-from tokenloom.data.tokenizer import Tokenizer
 from tokenloom.evaluation.runs import Run
-from tokenloom.training.build import build_data
-from tokenloom.training.config import DataConfig
+from tokenloom.models.tokenizer import Tokenizer
 from tokenloom.types import Flags, Tokens
 
 CHUNK = 1 << 16
-KINDS: tuple[str, ...] = get_args(get_type_hints(DataConfig)["kind"])
-
 
 DETOKENISERS: dict[str, Detokeniser] = {
     "wikitext": "wikitext",
@@ -43,7 +39,7 @@ DETOKENISERS: dict[str, Detokeniser] = {
 
 
 @dataclass(frozen=True)
-class Reading:
+class TextOptions:
     """How text becomes rows."""
 
     packing: Packing | None = None
@@ -52,7 +48,7 @@ class Reading:
     """What is undone first; by default what the field does for sets of the Hub, and none for files."""
 
 
-USUAL = Reading()
+AS_THE_RUN = TextOptions()
 
 
 @dataclass(frozen=True)
@@ -77,12 +73,12 @@ class HeldOut:
     rows: Tensor
     vocab_size: int
     fingerprint: Fingerprint
-    decode: Decode
-    draw_fixed: Callable[[Tokens, Flags | None, Generator], Flags] | None = None
+    decode: Decoder
+    draw_given: Callable[[Tokens, Flags | None, Generator], Flags] | None = None
     puzzles: Flags | None = None
     """Positions of every row that determine the others."""
     entropy: float | None = None
-    """Exact, in nats a token, where known."""
+    """The exact entropy in nats per token, where known."""
 
     def draw(self, count: int | None, generator: Generator) -> tuple[Tokens, Flags | None]:
         """At most `count` rows, evenly spread over all (all of them for None), and their given positions."""
@@ -92,50 +88,57 @@ class HeldOut:
         wanted = total if count is None else min(count, total)
         index = torch.arange(wanted) * total // wanted
         x_0 = take(self.rows, index)
-        if self.draw_fixed is None:
+        if self.draw_given is None:
             return x_0, None
-        return x_0, self.draw_fixed(x_0, None if self.puzzles is None else self.puzzles[index], generator)
+        return x_0, self.draw_given(x_0, None if self.puzzles is None else self.puzzles[index], generator)
 
     @property
     def tokenizer(self) -> Tokenizer | None:
         """The tokenizer of text."""
-        return self.decode.tokenizer if isinstance(self.decode, RowDecoder) else None
+        return self.decode.tokenizer
 
     def characters(self, rows: Tokens) -> int | None:
-        """How many characters the rows spell, ends of documents left out; None where data is no text."""
+        """How many characters the rows spell, ends of documents left out; None where data is not text."""
         if self.tokenizer is None:
             return None
         end = self.tokenizer.end_of_sequence
         return sum(len(self.tokenizer.decode([token for token in row if token != end])) for row in rows.tolist())
 
 
-def held_out(run: Run, source: str | None = None, reading: Reading = USUAL) -> HeldOut:
+def held_out(run: Run, source: str | None = None, reading: TextOptions = AS_THE_RUN) -> HeldOut:
     """What the run held out, or another source in the run's own tokens; of its training text never more than that."""
-    config = run.data
-    if source is not None and config is not None and config.path is not None and _same(source, config.path):
+    own = run.source
+    path = getattr(own, "path", None)
+    if source is not None and path is not None and _same(source, path):
         source = None
-    if source is None and config is None:
+    if source is None and own is None:
         raise ValueError(f"{run.name} does not say what it was trained on; name the data with --data")
-    kind = "text" if config is None else config.kind
-    if source in KINDS and source != "text":
-        config = config if config is not None and config.kind == source else DataConfig(source)  # type: ignore[arg-type]
-    elif source is not None and kind == "text":
+    if source is not None and (own is None or own.is_text) and not _is_kind(source):
         return _text_for(run, source, reading)
-    elif source is not None:
-        if kind == "markov":
-            raise ValueError(f"{run.name} reads tokens of a markov chain, so its data is markov, got {source}")
-        config = replace(config or DataConfig(), path=source)
-    assert config is not None
-    data = build_data(config)
+    found = _source(own, source)
+    data = found.load()
     if data.vocab_size != run.model.process.vocab_size:
         raise ValueError(
             f"{data.name} has {data.vocab_size} tokens, but {run.name} was trained on {run.model.process.vocab_size}"
         )
-    return _of_dataset(data, config)
+    return _of_dataset(data, found)
+
+
+def _is_kind(source: str) -> bool:
+    """Whether this names a kind of data that needs no path."""
+    return source in SOURCES and not SOURCES[source].is_text
+
+
+def _source(own: Source | None, source: str | None) -> Source:
+    """The run's own source, one of another kind by name, or the same kind from another place."""
+    if source is not None and _is_kind(source):
+        return own if own is not None and own.kind == source else SOURCES.parse(source)
+    assert own is not None
+    return own if source is None else own.at(source)
 
 
 def text_rows(
-    source: str, tokenizer: Tokenizer, length: int, reading: Reading = USUAL, cache: Path | None = None
+    source: str, tokenizer: Tokenizer, length: int, reading: TextOptions = AS_THE_RUN, cache: Path | None = None
 ) -> HeldOut:
     """The held-out part of a folder or Hub data set, or the whole of a file, in rows of `length` tokens."""
     directory, packing = cache or default_cache(), reading.packing or "wrap"
@@ -153,33 +156,32 @@ def text_rows(
     key = digest("held out", corpus.key, tokenizer.identity, packing, length)
     rows = cached_rows(directory, key, length, partial(packed, corpus, tokenizer, packing, length))
     name = source if source in HUB else Path(source).name
-    return _described(name, rows, tokenizer.vocab_size, RowDecoder(tokenizer), packing, detokeniser)
+    return _described(name, rows, tokenizer.vocab_size, text(tokenizer), packing, detokeniser)
 
 
 def _same(first: str, second: str) -> bool:
     return first == second or Path(first).resolve() == Path(second).resolve()
 
 
-def _text_for(run: Run, source: str, reading: Reading) -> HeldOut:
+def _text_for(run: Run, source: str, reading: TextOptions) -> HeldOut:
     if run.tokenizer is None:
         raise ValueError(f"{run.name} carries no tokenizer, so it cannot read the text {source}")
-    packing = reading.packing or (None if run.data is None else run.data.packing)
+    packing = reading.packing or getattr(run.source, "packing", None)
     return text_rows(source, run.tokenizer, run.length, replace(reading, packing=packing))
 
 
-def _of_dataset(data: Dataset, config: DataConfig) -> HeldOut:
-    how = (config.packing, config.detokeniser) if config.kind == "text" else (None, None)
+def _of_dataset(data: Dataset, source: Source) -> HeldOut:
+    how = (source.packing, source.detokeniser) if isinstance(source, TextSource) else (None, None)
     found = _described(data.name, data.valid, data.vocab_size, data.decode, *how)
     puzzles = None if data.puzzles is None else data.puzzles[1]
-    return replace(found, draw_fixed=data.draw_fixed, puzzles=puzzles, entropy=data.entropy)
+    return replace(found, draw_given=data.draw_given, puzzles=puzzles, entropy=data.entropy)
 
 
 def _described(
-    name: str, rows: Tensor, vocab_size: int, decode: Decode, packing: str | None, detokeniser: str | None
+    name: str, rows: Tensor, vocab_size: int, decode: Decoder, packing: str | None, detokeniser: str | None
 ) -> HeldOut:
-    tokenizer = getattr(decode, "tokenizer", None)
-    described = None
-    if isinstance(tokenizer, Tokenizer):
+    tokenizer, described = decode.tokenizer, None
+    if tokenizer is not None:
         described = f"{type(tokenizer).__name__.lower()}, {tokenizer.vocab_size:,} ids, {tokenizer.identity[:8]}"
     content = hashlib.sha256(repr(tuple(rows.shape)).encode())
     for start in range(0, len(rows), CHUNK):

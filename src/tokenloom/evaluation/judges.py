@@ -9,29 +9,25 @@ oracle) gives the likelihood of all of them.
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from tokenloom.data.base import Decode
-from tokenloom.data.markov import markov_chain
-from tokenloom.data.tokenizer import Tokenizer
+from tokenloom.data.base import Source
+from tokenloom.data.decoder import Decoder
 from tokenloom.evaluation.causal_lm import CausalLM, load_causal_lm
-from tokenloom.evaluation.likelihood import device_of, evaluating
 from tokenloom.evaluation.metrics import distinct, unigram_entropy
-from tokenloom.evaluation.runs import model_folder, open_run
-from tokenloom.grouped_ratio import grouped_ratio
-from tokenloom.markov_oracle import MarkovOracle
-from tokenloom.model import DiffusionModel, architecture
-from tokenloom.objectives import NextToken
-from tokenloom.objectives.head_loss import loss_at
-from tokenloom.oracle import ExactModel
-from tokenloom.processes import Uniform
-from tokenloom.training.config import DataConfig
+from tokenloom.evaluation.runs import open_run
+from tokenloom.models.model import DiffusionModel
+from tokenloom.models.store import model_folder
+from tokenloom.objectives.grouped_ratio import grouped_ratio
+from tokenloom.objectives.likelihood import nelbo
+from tokenloom.oracles.exact import ExactModel
+from tokenloom.support.registry import Registry
 from tokenloom.types import Tokens
 
 BATCH = 64
@@ -45,15 +41,23 @@ class Scores:
     count: Int[Tensor, "batch"]
 
 
-class Judge(Protocol):
-    """Anything that scores samples."""
+class Judge(ABC):
+    """Anything that scores samples; `title` is what a record calls it."""
 
-    @property
-    def name(self) -> str:
-        """What a record calls it."""
+    title: str
 
-    def score(self, tokens: Tokens, decode: Decode) -> Scores:
-        """Of samples and the map from their tokens to text."""
+    @classmethod
+    @abstractmethod
+    def load(cls, name: str, source: Source | None) -> "Judge":
+        """The judge of a name, for samples of a model that was trained on a source."""
+
+    @abstractmethod
+    def score(self, tokens: Tokens, decode: Decoder) -> Scores:
+        """The nats of samples, which `decode` turns into text."""
+
+
+JUDGES: Registry[Judge] = Registry("judge", "tokenloom.judges", "tokenloom.evaluation")
+"""Judges that are known by a name of their own; any other name is a run or a language model."""
 
 
 @dataclass(frozen=True)
@@ -73,29 +77,34 @@ class Rating:
     judged_tokens: int
 
 
-def rate(judge: Judge, tokens: Tokens, decode: Decode) -> Rating:
+def rate(judge: Judge, tokens: Tokens, decode: Decoder) -> Rating:
     """Score samples with a judge and measure their diversity."""
     scores, entropy = judge.score(tokens, decode), unigram_entropy(tokens)
     if not int(scores.count.sum()):
-        raise ValueError(f"the judge {judge.name} found no token to score in {len(tokens)} samples; they are empty")
+        raise ValueError(f"the judge {judge.title} found no token to score in {len(tokens)} samples; they are empty")
     nats, error = grouped_ratio(scores.nats, scores.count.double(), 1)
     mean, spread = grouped_ratio(entropy.cpu(), torch.ones(len(tokens), dtype=torch.float64), 1)
     two = distinct(tokens, min(2, tokens.shape[1]))
     judged = int(scores.count.sum())
-    return Rating(math.exp(nats), nats, error, mean, spread, two, judge.name, len(tokens), judged)
+    return Rating(math.exp(nats), nats, error, mean, spread, two, judge.title, len(tokens), judged)
 
 
 @dataclass(frozen=True)
-class TextJudge:
+class TextJudge(Judge):
     """A causal language model with a tokenizer of its own."""
 
     model: CausalLM
 
     @property
-    def name(self) -> str:
+    def title(self) -> str:  # type: ignore[override]
+        """The name of the language model."""
         return self.model.name
 
-    def score(self, tokens: Tokens, decode: Decode) -> Scores:
+    @classmethod
+    def load(cls, name: str, source: Source | None) -> "TextJudge":
+        return cls(load_causal_lm(name))
+
+    def score(self, tokens: Tokens, decode: Decoder) -> Scores:
         return self.score_texts(_texts(tokens, decode, self.model.end_text))
 
     def score_texts(self, texts: Sequence[str]) -> Scores:
@@ -114,14 +123,9 @@ def counts(ids: Sequence[int], end: int | None) -> Tensor:
     return (~ends | first)[1:]
 
 
-def _tokenizer_of(decode: Decode) -> Tokenizer | None:
-    tokenizer = getattr(decode, "tokenizer", None)
-    return tokenizer if isinstance(tokenizer, Tokenizer) else None
-
-
-def _texts(tokens: Tokens, decode: Decode, end: str) -> list[str]:
+def _texts(tokens: Tokens, decode: Decoder, end: str) -> list[str]:
     """Samples as text, with the judge's own end of a document in the place of theirs."""
-    tokenizer, texts = _tokenizer_of(decode), decode(tokens)
+    tokenizer, texts = decode.tokenizer, decode(tokens)
     if tokenizer is None or tokenizer.end_of_sequence is None:
         return texts
     theirs = tokenizer.decode([tokenizer.end_of_sequence])
@@ -129,63 +133,69 @@ def _texts(tokens: Tokens, decode: Decode, end: str) -> list[str]:
 
 
 @dataclass(frozen=True)
-class RunJudge:
+class RunJudge(Judge):
     """An autoregressive model of our own; it retokenises samples of another tokenizer."""
 
-    name: str
+    title: str
     model: DiffusionModel
-    tokenizer: Tokenizer | None
 
-    def score(self, tokens: Tokens, decode: Decode) -> Scores:
-        own, judges = _tokenizer_of(decode), self.tokenizer
+    @classmethod
+    def load(cls, name: str, source: Source | None) -> "RunJudge":
+        run = open_run(name)
+        if not run.model.causal:
+            raise ValueError(
+                f"a judge gives a likelihood to every token; {name} is not an autoregressive run (--method ar)"
+            )
+        return cls(f"{run.name} (autoregressive run)", run.model)
+
+    def score(self, tokens: Tokens, decode: Decoder) -> Scores:
+        own, judges = decode.tokenizer, self.model.tokenizer
         if judges is None or (own is not None and own.identity == judges.identity):
             rows = tokens.tolist()
         else:
             end = "" if judges.end_of_sequence is None else judges.decode([judges.end_of_sequence])
             rows = [ids.tolist() for ids in judges.encode_batch(_texts(tokens, decode, end))]
-        network = architecture(self.model.network)
-        rows = rows if network is None else [row[: network.config.length] for row in rows]
+        rows = [row[: self.model.length] for row in rows]
         nats = [value for start in range(0, len(rows), BATCH) for value in self._nats(rows[start : start + BATCH])]
         count = torch.tensor([len(row) for row in rows], dtype=torch.int64)
         return Scores(torch.tensor(nats, dtype=torch.float64), count)
 
-    @torch.inference_mode()
     def _nats(self, rows: list[list[int]]) -> list[float]:
-        """Padded at the end, where no earlier token looks."""
-        device = device_of(self.model, torch.device("cpu"))
+        """Padded at the end, where no earlier token looks and nothing is counted."""
         width = max(max(len(row) for row in rows), 1)
-        tokens = torch.tensor([row + [0] * (width - len(row)) for row in rows], dtype=torch.int64, device=device)
-        t = torch.zeros(len(rows), dtype=torch.float64, device=device)
-        inside = torch.tensor([[column < len(row) for column in range(width)] for row in rows], device=device)
-        with evaluating(self.model):
-            noisy = NextToken().corrupt(self.model.process, tokens, t)
-            losses = loss_at(self.model, NextToken(), tokens, noisy, inside.double()).per_token
-        totals: list[float] = (losses * inside).sum(-1).tolist()
-        return totals
+        tokens = torch.tensor([row + [0] * (width - len(row)) for row in rows], dtype=torch.int64)
+        padding = torch.tensor([[column >= len(row) for column in range(width)] for row in rows])
+        if bool(padding.all()):
+            return [0.0] * len(rows)
+        found: list[float] = nelbo(self.model, tokens, given=padding).per_sequence.tolist()
+        return found
 
 
+@JUDGES.register("oracle")
 @dataclass(frozen=True)
-class OracleJudge:
+class OracleJudge(Judge):
     """The exact likelihood, where the law of the data is known."""
 
     oracle: ExactModel
-    name: str = "exact likelihood"
+    title: str = "exact likelihood"
 
-    def score(self, tokens: Tokens, decode: Decode) -> Scores:
+    @classmethod
+    def load(cls, name: str, source: Source | None) -> "OracleJudge":
+        oracle = None if source is None else source.oracle()
+        if oracle is None:
+            raise ValueError(
+                "the judge oracle needs data whose law is known, as markov; name a language model or a run"
+            )
+        return cls(oracle)
+
+    def score(self, tokens: Tokens, decode: Decoder) -> Scores:
         nats = -self.oracle.log_likelihood(tokens).double().cpu()
         return Scores(nats, torch.full((len(tokens),), tokens.shape[1], dtype=torch.int64))
 
 
-def load_judge(name: str, data: DataConfig | None = None) -> Judge:
-    """A judge by name: `oracle` for markov data, an autoregressive run of ours, or any causal language model."""
-    if name == "oracle":
-        if data is None or data.kind != "markov":
-            raise ValueError("the judge oracle knows the law of markov data only; name a language model or a run")
-        chain = markov_chain(data.vocab_size, data.seed)
-        return OracleJudge(MarkovOracle(*chain, data.length, Uniform(data.vocab_size)))
-    if model_folder(name) is None:
-        return TextJudge(load_causal_lm(name))
-    run = open_run(name)
-    if not run.model.causal:
-        raise ValueError(f"a judge gives a likelihood to every token; {name} is no autoregressive run (--method ar)")
-    return RunJudge(f"{run.name} (autoregressive run)", run.model, run.tokenizer)
+def load_judge(name: str, source: Source | None = None) -> Judge:
+    """A judge by name: a registered one, an autoregressive run of ours, or any causal language model."""
+    if name in JUDGES:
+        return JUDGES[name].load(name, source)
+    kind: type[Judge] = TextJudge if model_folder(name) is None else RunJudge
+    return kind.load(name, source)

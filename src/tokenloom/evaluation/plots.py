@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tokenloom.evaluation.extras import evaluation_extra
-from tokenloom.evaluation.records import write_whole
+from tokenloom.support.extras import optional
+from tokenloom.support.files import replacing
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -50,11 +50,12 @@ STYLE: dict[str, Any] = {
 @contextmanager
 def canvas(path: Path, rows: int, columns: int, width: float, height: float) -> Iterator[tuple[Any, Any]]:
     """A figure and its axes [rows, columns] to draw on, written to `path` at the end; no window, no global state."""
-    matplotlib, figures = evaluation_extra("matplotlib"), evaluation_extra("matplotlib.figure")
+    matplotlib, figures = optional("matplotlib", "evaluate"), optional("matplotlib.figure", "evaluate")
     with matplotlib.rc_context(STYLE):
         figure = figures.Figure(figsize=(width, height))
         yield figure, figure.subplots(rows, columns, squeeze=False)
-        write_whole(path, lambda partial: figure.savefig(partial, dpi=DOTS_PER_INCH))
+        with replacing(path) as partial:
+            figure.savefig(partial, dpi=DOTS_PER_INCH)
 
 
 def band(axes: Any, x: Sequence[float], y: Sequence[float], error: Sequence[float], label: str, number: int) -> None:

@@ -19,15 +19,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
-from tokenloom.evaluation.likelihood import device_of, evaluating
-from tokenloom.grouped_ratio import grouped_ratio
-from tokenloom.model import DiffusionModel, architecture, as_posterior
-from tokenloom.oracle import ExactModel
-from tokenloom.posteriors import LeaveOneOut, Score, convert_at
-from tokenloom.processes import Interpolating
-from tokenloom.randomness import uniform
+from tokenloom.drawing.randomness import uniform
+from tokenloom.models.model import Model, evaluating
+from tokenloom.objectives.grouped_ratio import grouped_ratio
+from tokenloom.posteriors import LeaveOneOut, convert_at
 from tokenloom.state import Noisy
-from tokenloom.training.batches import Batch
 from tokenloom.types import Flags, Tokens
 
 
@@ -44,7 +40,7 @@ class Sensitivity:
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is measured: positions a sequence, states a position, rows a network call."""
+    """How much is measured: positions per sequence, states per position, rows per network call."""
 
     positions: int = 4
     substitutes: int = 16
@@ -58,21 +54,21 @@ class Effort:
 
 @torch.inference_mode()
 def probe(
-    model: DiffusionModel | ExactModel,
+    model: Model,
     x_0: Tokens,
     times: Sequence[float],
     effort: Effort = Effort(),  # noqa: B008
     generator: Generator | None = None,
-    fixed: Flags | None = None,
+    given: Flags | None = None,
     on_time: Callable[[], object] = lambda: None,
 ) -> tuple[Sensitivity, ...]:
     """The dependence of each position's leave-one-out prediction on its own token, at each of some times."""
-    _check(model, times, x_0, fixed)
+    _check(model, times, x_0, given)
     results = []
     with evaluating(model):
         for t in times:
             time = torch.full((len(x_0),), t, dtype=torch.float64, device=x_0.device)
-            noisy = model.process.corrupt(x_0, time, generator, fixed)
+            noisy = model.process.corrupt(x_0, time, generator, given)
             found = _sensitivities(model, noisy, effort, generator).cpu()
             ones = torch.ones(len(x_0), dtype=torch.float64)
             variation, divergence = (grouped_ratio(column, ones, 1) for column in found.unbind(-1))
@@ -81,15 +77,13 @@ def probe(
     return tuple(results)
 
 
-def _sensitivities(
-    model: DiffusionModel | ExactModel, noisy: Noisy, effort: Effort, generator: Generator | None
-) -> Float[Tensor, "batch 2"]:
+def _sensitivities(model: Model, noisy: Noisy, effort: Effort, generator: Generator | None) -> Float[Tensor, "batch 2"]:
     """Total variation and divergence of every sequence, averaged over its positions."""
     count, length = noisy.tokens.shape
     device = noisy.tokens.device
     order = uniform((count, length), generator, device)
-    order = order if noisy.fixed is None else order.masked_fill(noisy.fixed, 2.0)
-    free = length if noisy.fixed is None else int((~noisy.fixed).sum(-1).min())
+    order = order if noisy.given is None else order.masked_fill(noisy.given, 2.0)
+    free = length if noisy.given is None else int((~noisy.given).sum(-1).min())
     positions = order.argsort(-1)[:, : min(effort.positions, free)]
     states = min(effort.substitutes, model.process.num_states)
     rows = torch.arange(count, device=device).repeat_interleave(positions.shape[1])
@@ -100,8 +94,7 @@ def _sensitivities(
         part = slice(start, start + each)
         choice = uniform((len(rows[part]), model.process.num_states), generator, device).argsort(-1)[:, :states]
         varied = substitute(noisy, rows[part], at[part], choice)
-        moved = Batch(varied.tokens, varied, torch.ones_like(varied.tokens, dtype=torch.float64))
-        state = moved.to(device_of(model, device)).noisy
+        state = varied.to(device if model.device is None else model.device)
         laws = leave_one_out_at(model, state, at[part].repeat_interleave(states).to(state.tokens.device))
         found.append(spread_of(laws.view(-1, states, laws.shape[-1])))
     return torch.cat(found).view(count, -1, 2).mean(1)
@@ -116,26 +109,17 @@ def substitute(
     return replace(repeated, tokens=repeated.tokens.scatter(-1, places, states.reshape(-1, 1)))
 
 
-def leave_one_out_at(
-    model: DiffusionModel | ExactModel, noisy: Noisy, at: Int[Tensor, "batch"]
-) -> Float[Tensor, "batch vocab"]:
-    """The leave-one-out probabilities of one position a row, in float64; the head is applied there alone."""
-    index = at[:, None, None]
-    network = architecture(getattr(model, "network", None))
+def leave_one_out_at(model: Model, noisy: Noisy, at: Int[Tensor, "batch"]) -> Float[Tensor, "batch vocab"]:
+    """The leave-one-out probabilities of one position per row, in float64; the head is applied there alone."""
     here = noisy.positions(torch.zeros_like(noisy.tokens, dtype=torch.bool).scatter(-1, at[:, None], True))
-    if network is not None and isinstance(model, DiffusionModel):
-        shown = model.shown(noisy)
-        features = network.features(shown.tokens, shown.time, shown.absorbing, shown.fixed)
-        prediction = model.interpret(network.head(features.gather(1, index.expand(-1, 1, features.shape[-1]))), here)
-    else:
-        whole = model.predict(noisy)
-        values = whole.log_ratios if isinstance(whole, Score) else whole.logits  # type: ignore[attr-defined]
-        prediction = as_posterior(values.gather(1, index.expand(-1, 1, values.shape[-1])), model.predicts)
-    return convert_at(prediction, LeaveOneOut, here, model.process).log_probs.double().exp().squeeze(1)
+    features = model.body(noisy)
+    logits = model.head(features[torch.arange(len(at), device=at.device), at]).unsqueeze(1)
+    posterior = convert_at(model.interpret(logits, here), LeaveOneOut, here, model.process)
+    return posterior.log_probs.double().exp().squeeze(1)
 
 
 def spread_of(laws: Float[Tensor, "pairs choices vocab"]) -> Float[Tensor, "pairs 2"]:
-    """Mean total variation and mean divergence to the mean law; exactly 0 where the laws are equal bit by bit."""
+    """Mean total variation and mean divergence to the mean law; exactly 0 where the laws are equal bit for bit."""
     first = laws[:, :1]
     mean = first + (laws - first).mean(1, keepdim=True)
     variation = 0.5 * (laws - mean).abs().sum(-1)
@@ -143,14 +127,12 @@ def spread_of(laws: Float[Tensor, "pairs choices vocab"]) -> Float[Tensor, "pair
     return torch.stack([variation.mean(1), divergence.mean(1).clamp(min=0)], -1)
 
 
-def _check(model: DiffusionModel | ExactModel, times: Sequence[float], x_0: Tokens, fixed: Flags | None) -> None:
+def _check(model: Model, times: Sequence[float], x_0: Tokens, given: Flags | None) -> None:
     if not times or not all(math.isfinite(t) and 0 < t <= 1 for t in times):
         raise ValueError(f"times must be in (0, 1], as a token at t = 0 reveals itself, got {list(times)}")
     if model.causal:
         raise ValueError("a causal network does not see its own position, so there is no leave-one-out to probe")
-    if isinstance(model.process, Interpolating):
-        raise ValueError("the probe is for noise that is the same at every position, got Interpolating")
-    if fixed is not None and bool(fixed.all(-1).any()):
+    if given is not None and bool(given.all(-1).any()):
         raise ValueError("a sequence with every position given has none to probe; leave some positions free")
     if not len(x_0):
         raise ValueError("x_0 holds no sequence; there is nothing to probe")

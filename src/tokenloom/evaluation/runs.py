@@ -1,46 +1,88 @@
-"""A trained model as evaluation sees it: the model, what is known about it, and where its figures go.
+"""A trained model as evaluation sees it: the model, under which name, with which weights, and where its figures go.
 
 A run folder holds model/ (averaged weights), checkpoints/ (averaged and raw ones); figures go to its evaluation/.
-A model folder (config.json and model.safetensors) serves as well; its figures go to evaluation/ beside it.  So does the
+A model folder (config.json and model.safetensors) works as well; its figures go to evaluation/ beside it.  So does the
 name of a bundled model, whose figures go to runs/<name>/evaluation.
 """
 
-import json
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from tokenloom.bundled import is_bundled, locate, way_out
-from tokenloom.data.tokenizer import Tokenizer, tokenizer_from_json
-from tokenloom.model import DiffusionModel, architecture
-from tokenloom.store import load_model
-from tokenloom.training.checkpoint import newest_intact, read_checkpoint
-from tokenloom.training.config import DataConfig, TrainConfig, from_dict
+import torch
+
+from tokenloom import __version__
+from tokenloom.data.base import Source, source_of
+from tokenloom.data.decoder import Decoder
+from tokenloom.data.view import decoder_of
+from tokenloom.models.bundled import is_bundled, suggestion
+from tokenloom.models.checkpoint import newest_intact, read_checkpoint
+from tokenloom.models.model import DiffusionModel
+from tokenloom.models.store import load_model, model_folder
+from tokenloom.models.tokenizer import Tokenizer
 
 Weights = Literal["ema", "raw"]
 
 
 @dataclass(frozen=True)
 class Run:
-    """A model with its history."""
+    """A model with its name and its place."""
 
     name: str
+    folder: Path
+    """Folder of the model itself."""
     results: Path
     """Folder for figures."""
     model: DiffusionModel
     weights: Weights
-    step: int | None
-    tokenizer: Tokenizer | None
-    data: DataConfig | None
-    """What it was trained on, where that is known."""
+
+    @property
+    def step(self) -> int | None:
+        """Optimiser steps, where known."""
+        return self.model.about.step
+
+    @property
+    def tokenizer(self) -> Tokenizer | None:
+        """The tokenizer of a text model."""
+        return self.model.tokenizer
+
+    @property
+    def source(self) -> Source | None:
+        """What it was trained on, where that is known."""
+        record = self.model.about.source
+        return None if record is None else source_of(record)
 
     @property
     def length(self) -> int:
         """The longest sequence its network reads."""
-        network = architecture(self.model.network)
-        assert network is not None  # what was saved is a network of ours
-        return network.config.length
+        assert self.model.length is not None  # what was saved says so
+        return self.model.length
+
+    @property
+    def decoder(self) -> Decoder:
+        """How its sequences are written for people."""
+        return decoder_of(self.model)
+
+    @cached_property
+    def weights_digest(self) -> str:
+        """What tells one model's weights from another's."""
+        return hashlib.sha256((self.folder / "model.safetensors").read_bytes()).hexdigest()
+
+    def provenance(self) -> dict[str, Any]:
+        """What a record must say of the model and the software behind it."""
+        return {
+            "tokenloom": __version__,
+            "torch": torch.__version__,
+            "model": self.name,
+            "weights": self.weights,
+            "weights_sha256": self.weights_digest,
+            "process": type(self.model.process).__name__,
+            "predicts": self.model.predicts.__name__,
+            "trained_steps": self.step,
+        }
 
 
 def open_run(path: str | Path, weights: Weights = "ema") -> Run:
@@ -48,25 +90,15 @@ def open_run(path: str | Path, weights: Weights = "ema") -> Run:
     folder = model_folder(path)
     if folder is None:
         raise ValueError(
-            f"{path} is no run: neither it nor its model/ has config.json and model.safetensors{way_out(path)}"
+            f"{path} is not a run: neither it nor its model/ has config.json and model.safetensors{suggestion(path)}"
         )
     root = Path("runs") / path if is_bundled(path) else folder.parent
     inside = not is_bundled(path) and (folder != Path(path) or (root / "checkpoints").is_dir())
     name = folder.name if not inside else root.name if folder.name == "model" else f"{root.name}/{folder.name}"
-    model, about = load_model(folder), _about(folder)
-    step = about.get("step")
+    model = load_model(folder)
     if weights == "raw":
-        step = _load_raw(model, root)
-    tokenizer, config = about.get("tokenizer"), about.get("config")
-    return Run(
-        name,
-        root / "evaluation",
-        model,
-        weights,
-        step,
-        None if tokenizer is None else tokenizer_from_json(json.dumps(tokenizer)),
-        None if config is None else from_dict(TrainConfig(), config).data,
-    )
+        _load_raw(model, root)
+    return Run(name, folder, root / "evaluation", model, weights)
 
 
 def open_runs(paths: Sequence[str], weights: Weights = "ema") -> list[Run]:
@@ -81,32 +113,10 @@ def open_runs(paths: Sequence[str], weights: Weights = "ema") -> list[Run]:
     return [replace(run, name=name) for run, name in zip(runs, distinct, strict=True)]
 
 
-def model_folder(path: str | Path) -> Path | None:
-    """The folder of one of our models that a path or the name of a bundled model leads to, or None."""
-    root = locate(path)
-    for folder in (root / "model", root):
-        if (folder / "model.safetensors").is_file() and "process" in _config(folder):
-            return folder
-    return None
-
-
-def _config(folder: Path) -> dict[str, Any]:
-    try:
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return config if isinstance(config, dict) else {}
-
-
-def _about(folder: Path) -> dict[str, Any]:
-    about: dict[str, Any] = _config(folder).get("about") or {}
-    return about
-
-
-def _load_raw(model: DiffusionModel, root: Path) -> int:
+def _load_raw(model: DiffusionModel, root: Path) -> None:
     newest, _ = newest_intact(root / "checkpoints")
     if newest is None:
         raise ValueError(f"{root} has no intact checkpoint with raw weights; evaluate the averaged ones (ema)")
     saved = read_checkpoint(newest)
     model.load_state_dict(saved.tensors["model"])
-    return saved.step
+    model.describe(step=saved.step)

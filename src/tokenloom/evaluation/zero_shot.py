@@ -1,6 +1,6 @@
 """One cell of a zero-shot table: the likelihood of held-out data under a model, with all that makes it comparable.
 
-Tokens of different tokenizers are different units, so text also gets nats a character.  A causal language model of
+Tokens of different tokenizers are different units, so text also gets nats per character.  A causal language model of
 Hugging Face goes through the same rows as a run would, in its own tokens, each row after the end of a document.
 """
 
@@ -10,17 +10,16 @@ from typing import Annotated, Any
 import torch
 import tyro
 
-from tokenloom.data.tokenizer import Subwords
 from tokenloom.evaluation.causal_lm import CausalLM
-from tokenloom.evaluation.held_out import HeldOut, Reading, held_out, text_rows
-from tokenloom.evaluation.likelihood import Likelihood, nelbo
+from tokenloom.evaluation.held_out import HeldOut, TextOptions, held_out, text_rows
 from tokenloom.evaluation.runs import Run
-from tokenloom.grouped_ratio import grouped_ratio
+from tokenloom.models.tokenizer import Subwords
+from tokenloom.objectives.likelihood import Likelihood, likelihood_of, nelbo
 from tokenloom.objectives.time_integral import Times
 from tokenloom.types import Tokens
 
 LONGEST = 1024
-"""Tokens a row for a language model that reads more."""
+"""Tokens per row for a language model that reads more."""
 
 
 @dataclass(frozen=True)
@@ -30,14 +29,14 @@ class Settings:
     rows: int = 512
     """Held-out sequences, evenly spread; 0 for all."""
     samples: int = 4
-    """Times a sequence; more sequences help more than more times."""
+    """Times per sequence; more sequences help more than more times."""
     times: Times = "stratified"
     batch: int = 64
-    """Rows a network call."""
+    """Rows per network call."""
     seed: int = 0
-    reading: Annotated[Reading, tyro.conf.arg(name="")] = field(default_factory=Reading)
+    reading: Annotated[TextOptions, tyro.conf.arg(name="")] = field(default_factory=TextOptions)
     length: int | None = None
-    """Tokens a row for language models; by default that of the first run."""
+    """Tokens per row for language models; by default that of the first run."""
 
     @property
     def count(self) -> int | None:
@@ -55,12 +54,12 @@ class Cell:
 
     @property
     def per_character(self) -> float | None:
-        """Nats a character of text."""
+        """Nats per character of text."""
         return None if not self.characters else self.likelihood.per_token * self.likelihood.tokens / self.characters
 
     @property
     def per_character_error(self) -> float | None:
-        """Its standard error, for a known number of characters."""
+        """The standard error of `per_character`, for a known number of characters."""
         error = self.likelihood.per_token_error
         return None if not self.characters else error * self.likelihood.tokens / self.characters
 
@@ -69,7 +68,7 @@ class Cell:
         figure = self.likelihood
         return {
             "data": {"name": self.data.name, "entropy": self.data.entropy} | asdict(self.data.fingerprint),
-            "likelihood": asdict(figure) | {"bits_per_token": figure.bits_per_token, "perplexity": figure.perplexity},
+            "likelihood": figure.record(),
             "per_character": {"nats": self.per_character, "standard_error": self.per_character_error},
         }
 
@@ -78,8 +77,8 @@ def score_run(run: Run, source: str | None, settings: Settings) -> Cell:
     """A run on its own or other held-out data."""
     data = held_out(run, source, settings.reading)
     generator = torch.Generator().manual_seed(settings.seed)
-    x_0, fixed = data.draw(settings.count, generator)
-    found = nelbo(run.model, x_0, settings.samples, settings.times, generator, settings.batch, fixed)
+    x_0, given = data.draw(settings.count, generator)
+    found = nelbo(run.model, x_0, settings.samples, settings.times, generator, settings.batch, given)
     return Cell(data, found, data.characters(x_0))
 
 
@@ -98,7 +97,4 @@ def causal_likelihood(model: CausalLM, x_0: Tokens) -> Likelihood:
     values = model.token_nats([start + row for row in x_0.tolist()])
     nats = torch.stack([row.sum() for row in values])
     count = torch.tensor([len(row) for row in values], dtype=torch.float64)
-    mean, error = grouped_ratio(nats, torch.ones_like(nats), 1)
-    per_token, per_token_error = grouped_ratio(nats, count, 1)
-    how = "exact, causal language model"
-    return Likelihood(mean, error, per_token, per_token_error, len(x_0), int(count.sum()), 0, how, True)
+    return likelihood_of(nats, count, 1, "exact, causal language model", exact=True)

@@ -1,16 +1,20 @@
 """Networks, each split into `features` and `head`."""
 
-from tokenloom.nn.conditioning import grid_relations
-from tokenloom.nn.dit import CausalTransformer, DiT, Transformer, TransformerConfig
-from tokenloom.nn.grid import GridNetwork
+from tokenloom.nn.base import NETWORKS, Network, NetworkOptions, Task
+from tokenloom.nn.causal import CausalTransformer
+from tokenloom.nn.dit import DiT
 from tokenloom.nn.hollow import HollowTransformer
+from tokenloom.nn.transformer import Transformer, TransformerConfig, TransformerOptions
 
 __all__ = [
+    "NETWORKS",
     "CausalTransformer",
     "DiT",
-    "GridNetwork",
     "HollowTransformer",
+    "Network",
+    "NetworkOptions",
+    "Task",
     "Transformer",
     "TransformerConfig",
-    "grid_relations",
+    "TransformerOptions",
 ]

@@ -1,10 +1,10 @@
-"""What a transformer is told besides the tokens: time, the absorbing sequence, given positions, relations of a grid."""
+"""What a transformer is conditioned on besides the tokens: time, the absorbing sequence, given positions."""
 
 import math
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from tokenloom.types import Flags, PerRow, Tokens
@@ -32,17 +32,17 @@ class TokenEmbedding(nn.Module):
     The absorbing sequence U shares the table of x_t: [e(x_t), e(U), x_t = U] goes through an MLP, hidden size 4 width.
     """
 
-    def __init__(self, num_states: int, width: int, absorbing: bool, fixed: bool) -> None:
+    def __init__(self, num_states: int, width: int, absorbing: bool, given: bool) -> None:
         super().__init__()
         self.table = nn.Embedding(num_states, width)
         nn.init.normal_(self.table.weight, std=0.02)
         self.mix = None
         if absorbing:
             self.mix = nn.Sequential(nn.Linear(2 * width + 1, 4 * width), nn.GELU("tanh"), nn.Linear(4 * width, width))
-        self.given = nn.Parameter(torch.zeros(width)) if fixed else None
+        self.given = nn.Parameter(torch.zeros(width)) if given else None
 
     def forward(
-        self, tokens: Tokens, absorbing: Tokens | None, fixed: Flags | None
+        self, tokens: Tokens, absorbing: Tokens | None, given: Flags | None
     ) -> Float[Tensor, "batch length width"]:
         x: Tensor = self.table(tokens)
         if self.mix is not None:
@@ -50,16 +50,6 @@ class TokenEmbedding(nn.Module):
                 raise ValueError("this network is conditioned on the absorbing sequence U; pass absorbing=")
             match = (tokens == absorbing).to(x.dtype).unsqueeze(-1)
             x = self.mix(torch.cat([x, self.table(absorbing), match], -1))
-        if self.given is not None and fixed is not None:
-            x = x + fixed.unsqueeze(-1) * self.given
+        if self.given is not None and given is not None:
+            x = x + given.unsqueeze(-1) * self.given
         return x
-
-
-def grid_relations(side: int, box_height: int, box_width: int) -> Bool[Tensor, "4 cells cells"]:
-    """Same row, same column, same box and itself, for the cells of a square grid in reading order."""
-    if side % box_height or side % box_width:
-        raise ValueError(f"boxes of {box_height} x {box_width} do not tile a grid of side {side}")
-    cell = torch.arange(side * side)
-    row, column = cell // side, cell % side
-    box = row // box_height * (side // box_width) + column // box_width
-    return torch.stack([key[:, None] == key for key in (row, column, box, cell)])

@@ -9,10 +9,12 @@ import torch
 from torch import nn
 
 from tokenloom.nn.attention import Hidden
+from tokenloom.nn.base import NETWORKS
 from tokenloom.nn.block import Condition
-from tokenloom.nn.dit import Transformer, TransformerConfig
+from tokenloom.nn.transformer import Transformer, TransformerConfig
 
 
+@NETWORKS.register("hollow")
 class HollowTransformer(Transformer):
     """`depth` blocks in each of the two streams, and `depth // 2` layers (at least one) that read them."""
 

@@ -1,28 +1,33 @@
-"""Losses a token, one a file."""
+"""Losses per token, one per file, and the bounds and likelihoods they make."""
 
-from tokenloom.objectives.base import Objective
-from tokenloom.objectives.bound import bound_of
+from tokenloom.objectives.base import OBJECTIVES, Objective
+from tokenloom.objectives.bound import Bound
+from tokenloom.objectives.bound_with_cross_entropy import BoundWithCrossEntropy
 from tokenloom.objectives.cross_entropy import CrossEntropy
 from tokenloom.objectives.finite_step import FiniteStep, step_divergence
-from tokenloom.objectives.hybrid import Hybrid
 from tokenloom.objectives.jump_nelbo import JumpNELBO
+from tokenloom.objectives.nelbo import NELBO
 from tokenloom.objectives.next_token import NextToken
 from tokenloom.objectives.prior_term import PriorTerm
+from tokenloom.objectives.rate_nelbo import RateNELBO
 from tokenloom.objectives.ratio_matching import RatioMatching
 from tokenloom.objectives.score_entropy import ScoreEntropy
 from tokenloom.objectives.uniform_nelbo import UniformNELBO
 
 __all__ = [
+    "NELBO",
+    "OBJECTIVES",
+    "Bound",
+    "BoundWithCrossEntropy",
     "CrossEntropy",
     "FiniteStep",
-    "Hybrid",
     "JumpNELBO",
     "NextToken",
     "Objective",
     "PriorTerm",
+    "RateNELBO",
     "RatioMatching",
     "ScoreEntropy",
     "UniformNELBO",
-    "bound_of",
     "step_divergence",
 ]

@@ -1,4 +1,4 @@
-r"""What a network is trained to minimise: a loss a token, in nats, from a typed prediction at a noisy state.
+r"""What a network is trained to minimise: a loss per token, in nats, from a typed prediction at a noisy state.
 
 Every objective here is local: the loss of a position depends on the network's output at that position alone.  So a
 batch may be cut into pieces of any shape, which is what `head_loss.py` does to avoid the [batch, length, vocab] tensor.
@@ -11,11 +11,13 @@ from typing import ClassVar
 
 import torch
 from jaxtyping import Bool, Float
-from torch import Generator, Tensor
+from torch import Tensor
 
+from tokenloom.drawing.randomness import Randomness
 from tokenloom.posteriors import Posterior
 from tokenloom.processes.base import Process
 from tokenloom.state import Noisy
+from tokenloom.support.registry import Registry
 from tokenloom.types import Flags, PerPosition, PerRow, Tokens
 
 Alpha = Float[Tensor, "batch 1"]
@@ -24,15 +26,19 @@ Inside = Bool[Tensor, "batch 1"]
 
 @dataclass(frozen=True)
 class Objective(ABC):
-    """A loss a token."""
+    """A loss per token."""
 
-    needs_causal: ClassVar[bool] = False
+    name: ClassVar[str]
+    sequential: ClassVar[bool] = False
+    """Whether it is for a causal network."""
+    exact: ClassVar[bool] = False
+    """Whether its sum is a likelihood itself, with no integral over time and no prior term."""
 
-    def check(self, process: Process, predicts: type[Posterior], hollow: bool = False, causal: bool = False) -> None:
+    def check(self, process: Process, predicts: type[Posterior], hollow: bool = False) -> None:
         """Raise a sentence unless this objective can train such a network."""
-        if causal != self.needs_causal:
+        if process.sequential != self.sequential:
             raise ValueError(
-                f"{type(self).__name__} {'needs' if self.needs_causal else 'does not fit'} a causal network, "
+                f"{type(self).__name__} {'needs' if self.sequential else 'does not fit'} a causal network, "
                 f"one whose output at a position sees only what lies before it; NextToken goes with CausalTransformer"
             )
         if predicts not in self.representations(process):
@@ -44,17 +50,21 @@ class Objective(ABC):
 
     @abstractmethod
     def representations(self, process: Process) -> tuple[type[Posterior], ...]:
-        """What a network may predict; empty, or an error, where the process is not this objective's."""
+        """What a network may predict; an error that says why where the process is not this objective's."""
 
     @abstractmethod
     def per_token(self, prediction: Posterior, x_0: Tokens, noisy: Noisy, process: Process) -> PerPosition:
         """The loss of every position, in float64 as far as it costs nothing."""
 
+    def without_network(self, x_0: Tokens, noisy: Noisy, process: Process) -> PerPosition | None:
+        """The loss of every position where it does not depend on a prediction; None where it does."""
+        return None
+
     def corrupt(
-        self, process: Process, x_0: Tokens, t: PerRow, generator: Generator | None = None, fixed: Flags | None = None
+        self, process: Process, x_0: Tokens, t: PerRow, generator: Randomness | None = None, given: Flags | None = None
     ) -> Noisy:
         """The state to predict from."""
-        return process.corrupt(x_0, t, generator, fixed)
+        return process.corrupt(x_0, t, generator, given)
 
 
 def interior(noisy: Noisy) -> tuple[Alpha, Inside]:
@@ -71,3 +81,6 @@ def interior(noisy: Noisy) -> tuple[Alpha, Inside]:
 def refuse_process(objective: Objective, process: Process, instead: str) -> ValueError:
     """The sentence for an objective of another process."""
     return ValueError(f"{type(objective).__name__} is not a bound for {type(process).__name__}; {instead}")
+
+
+OBJECTIVES: Registry[Objective] = Registry("objective", "tokenloom.objectives", "tokenloom.objectives")

@@ -1,20 +1,38 @@
-"""The bound of a model: the continuous-time bound of its process from what it predicts; exact for a causal network."""
+"""The bound of a model: an integral over time and the prior term, in one object; exact for a causal network."""
 
+from dataclasses import dataclass
+
+from tokenloom.models.model import Model
 from tokenloom.objectives.base import Objective
-from tokenloom.objectives.jump_nelbo import JumpNELBO
-from tokenloom.objectives.next_token import NextToken
-from tokenloom.objectives.score_entropy import ScoreEntropy
-from tokenloom.objectives.uniform_nelbo import UniformNELBO
-from tokenloom.posteriors import Posterior, Score
-from tokenloom.processes import MaskedUniform, MaxCoupling, Uniform
+from tokenloom.objectives.nelbo import bound_objective
+from tokenloom.objectives.prior_term import PriorTerm, leaves_signal
+from tokenloom.posteriors import Posterior
 from tokenloom.processes.base import Process
 
 
-def bound_of(process: Process, predicts: type[Posterior], causal: bool = False) -> Objective:
-    """The objective whose mean over t, with `PriorTerm`, bounds the negative log-likelihood."""
-    if causal:
-        return NextToken()
-    if predicts is Score:
-        return ScoreEntropy()
-    uniform = isinstance(process, Uniform) and not isinstance(process, MaxCoupling | MaskedUniform)
-    return UniformNELBO() if uniform else JumpNELBO()
+@dataclass(frozen=True)
+class Bound:
+    """-log p(x_0) <= the mean of `integral` over t in [0, 1] + `prior` (None where there is nothing to pay)."""
+
+    integral: Objective
+    prior: PriorTerm | None
+
+    @property
+    def exact(self) -> bool:
+        """Whether it is the likelihood itself, which needs no times."""
+        return self.integral.exact
+
+    @classmethod
+    def of(cls, process: Process, predicts: type[Posterior], hollow: bool = False) -> "Bound":
+        """The bound of a process from what a network predicts; a sentence where there is none."""
+        integral = bound_objective(process, predicts)
+        prior = PriorTerm() if not integral.exact and leaves_signal(process) else None
+        for term in (integral, prior):
+            if term is not None:
+                term.check(process, predicts, hollow)
+        return cls(integral, prior)
+
+    @classmethod
+    def of_model(cls, model: Model) -> "Bound":
+        """The bound of a model."""
+        return cls.of(model.process, model.predicts, model.hollow)

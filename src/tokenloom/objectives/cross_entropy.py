@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
-from tokenloom.objectives.base import Objective
+from tokenloom.objectives.base import OBJECTIVES, Objective
 from tokenloom.objectives.token_log_probs import denoiser_log_probs
 from tokenloom.posteriors import Denoiser, LeaveOneOut, Posterior
 from tokenloom.processes.base import Process
@@ -16,6 +16,7 @@ from tokenloom.state import Noisy
 from tokenloom.types import PerPosition, Tokens
 
 
+@OBJECTIVES.register("ce")
 @dataclass(frozen=True)
 class CrossEntropy(Objective):
     """-log mu_{x_0}, for any process."""

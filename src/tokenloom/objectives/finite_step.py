@@ -6,7 +6,7 @@ whose first term, s = 0, is the reconstruction -log p_theta(x_0 | x_t).  Positio
 
 UDM: both laws put a constant plus spikes on the vocabulary, so with the branch weights w of the model's bridge
      sum_y log p(y) = K log(w_noise/K) + sum_y log(1 + (K w_prediction / w_noise) nu_y), spikes apart.
-MDM, AUDM, where x_t can jump, with gamma = (alpha_s - alpha_t)/(1 - alpha_t):
+one-way chains (MDM, AUDM, max coupling), where x_t can jump, with gamma = (alpha_s - alpha_t)/(1 - alpha_t):
      x_0 != x_t:  -gamma log mu_{x_0} + (1 - gamma) log((1 - gamma) / (1 - gamma + gamma mu_{x_t}))
      x_0 = x_t:   -log(1 - gamma + gamma mu_{x_t})
 """
@@ -14,21 +14,22 @@ MDM, AUDM, where x_t can jump, with gamma = (alpha_s - alpha_t)/(1 - alpha_t):
 from dataclasses import dataclass, replace
 
 import torch
-from torch import Generator
 
-from tokenloom import bridges
-from tokenloom.objectives.base import Objective, refuse_process
+from tokenloom.drawing.randomness import Randomness
+from tokenloom.objectives.base import OBJECTIVES, Objective, refuse_process
+from tokenloom.objectives.open_positions import open_positions
 from tokenloom.objectives.token_log_probs import denoiser_log_probs, leave_one_out_log_probs, sum_log1p
 from tokenloom.posteriors import Denoiser, LeaveOneOut, Posterior
-from tokenloom.processes import AbsorbingUniform, Masked, MaskedUniform, MaxCoupling, Uniform
+from tokenloom.processes import bridges
 from tokenloom.processes.base import Process
 from tokenloom.state import Noisy
 from tokenloom.types import Flags, PerPosition, PerRow, Tokens
 
 
+@OBJECTIVES.register("finite-step")
 @dataclass(frozen=True)
 class FiniteStep(Objective):
-    """L_n of `Uniform`, `Masked` and `AbsorbingUniform` on an even grid of n steps."""
+    """L_n on an even grid of n steps, for any process whose bridge is random."""
 
     steps: int = 1000
 
@@ -37,17 +38,16 @@ class FiniteStep(Objective):
             raise ValueError(f"steps must be at least 1, got {self.steps}")
 
     def representations(self, process: Process) -> tuple[type[Posterior], ...]:
-        allowed = isinstance(process, Uniform | Masked | AbsorbingUniform)
-        if not allowed or isinstance(process, MaxCoupling | MaskedUniform):
-            raise refuse_process(self, process, "it is for Uniform, Masked and AbsorbingUniform")
+        if not process.has_jump_rates:
+            raise refuse_process(self, process, "given the times of its jumps there is nothing to learn about a step")
         return Denoiser, LeaveOneOut
 
     def corrupt(
-        self, process: Process, x_0: Tokens, t: PerRow, generator: Generator | None = None, fixed: Flags | None = None
+        self, process: Process, x_0: Tokens, t: PerRow, generator: Randomness | None = None, given: Flags | None = None
     ) -> Noisy:
         """At the end of the step that t falls into."""
         end = (t.double() * self.steps).ceil().clamp(min=1) / self.steps
-        return process.corrupt(x_0, end, generator, fixed)
+        return process.corrupt(x_0, end, generator, given)
 
     def per_token(self, prediction: Posterior, x_0: Tokens, noisy: Noisy, process: Process) -> PerPosition:
         s = (noisy.t.double() - 1 / self.steps).clamp(min=0)
@@ -59,14 +59,26 @@ def step_divergence(prediction: Posterior, x_0: Tokens, noisy: Noisy, s: PerRow,
     """KL( q(x_s | x_0, x_t) || p_theta(x_s | x_t) ) of every position."""
     noisy = replace(noisy, alpha_t=noisy.alpha_t.double())
     alpha_s = process.alpha(s)[:, None]
-    divergence = _uniform if isinstance(process, Uniform) else _absorbed
-    loss = divergence(prediction, x_0, noisy, alpha_s, process)
+    if process.uniform_noise and process.markov and not process.lifted:
+        loss = _uniform(prediction, x_0, noisy, alpha_s, process)
+    elif process.one_way:
+        loss = _one_way(prediction, x_0, noisy, alpha_s, process)
+    else:
+        return _any(prediction, x_0, noisy, s, process)
     return torch.where(process.evidence(noisy).isfinite(), loss, 0)
 
 
-def _absorbed(
-    prediction: Posterior, x_0: Tokens, noisy: Noisy, alpha_s: bridges.Alpha, process: Process
-) -> PerPosition:
+def _any(prediction: Posterior, x_0: Tokens, noisy: Noisy, s: PerRow, process: Process) -> PerPosition:
+    """From both bridges over all states, at the positions that x_t does not reveal."""
+    local, posterior, where = open_positions(prediction, noisy, process)
+    rows = where.nonzero()[:, 0]
+    model, exact = (process.bridge(local, s[rows], end).dense() for end in (posterior, x_0[where].unsqueeze(1)))
+    terms = torch.where(exact > 0, torch.xlogy(exact, exact) - exact * model.clamp(min=1e-300).log(), 0)
+    blank = torch.zeros(noisy.tokens.shape, device=terms.device, dtype=terms.dtype)
+    return blank.masked_scatter(where, terms.sum(-1))
+
+
+def _one_way(prediction: Posterior, x_0: Tokens, noisy: Noisy, alpha_s: bridges.Alpha, process: Process) -> PerPosition:
     read = denoiser_log_probs(prediction, x_0, noisy, process)
     alpha_t = noisy.alpha_t[:, None]
     gamma = (alpha_s - alpha_t) / (1 - alpha_t)
@@ -81,9 +93,10 @@ def _uniform(prediction: Posterior, x_0: Tokens, noisy: Noisy, alpha_s: bridges.
     size, alpha_t = process.vocab_size, noisy.alpha_t[:, None]
     read = leave_one_out_log_probs(prediction, x_0, noisy, process)
     same = x_0 == noisy.tokens
-    pi = torch.full_like(read.noisy, 1 / size)
-    model = bridges.canonical(alpha_s, alpha_t, pi, read.noisy.exp())
-    exact = bridges.canonical(alpha_s, alpha_t, pi, same.double())
+    kept, lost = bridges.survival(alpha_s, alpha_t)
+    kept_noise, arrivals = ((share / size).expand_as(read.noisy) for share in (kept * (1 - alpha_s), lost))
+    model = bridges.canonical(alpha_s, alpha_t, kept_noise, arrivals, read.noisy.exp())
+    exact = bridges.canonical(alpha_s, alpha_t, kept_noise, arrivals, same.double())
     stay, jump, fresh = model.unbind(-1)
     log_noisy = torch.log(stay + jump * read.noisy.exp() + fresh / size)
     log_clean = torch.where(same, log_noisy, torch.log(jump * read.clean.exp() + fresh / size))

@@ -14,14 +14,14 @@ from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
-from torch import Generator, Tensor
+from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from tokenloom.model import DiffusionModel, architecture, as_posterior
-from tokenloom.nn.dit import Head
+from tokenloom.drawing.randomness import Randomness
+from tokenloom.models.model import Model
+from tokenloom.models.network import LinearHead
 from tokenloom.objectives.base import Objective
-from tokenloom.oracle import ExactModel
-from tokenloom.processes import Interpolating
+from tokenloom.posteriors import as_posterior
 from tokenloom.state import Noisy
 from tokenloom.types import Flags, PerPosition, PerRow, Tokens
 
@@ -40,51 +40,54 @@ class Loss:
 
 
 def training_loss(
-    model: DiffusionModel | ExactModel,
+    model: Model,
     objective: Objective,
     x_0: Tokens,
     t: PerRow,
-    generator: Generator | None = None,
-    fixed: Flags | None = None,
+    generator: Randomness | None = None,
+    given: Flags | None = None,
+    weights: PerPosition | None = None,
 ) -> Loss:
-    """Corrupt, predict and score a batch."""
-    objective.check(model.process, model.predicts, model.hollow, model.causal)
-    noisy = objective.corrupt(model.process, x_0, t, generator, fixed)
-    free = torch.ones_like(x_0, dtype=torch.float64) if fixed is None else (~fixed).double()
-    weights = free / free.sum().clamp(min=1)
-    return loss_at(model, objective, x_0, noisy, weights)
+    """Corrupt, predict and score a batch; by default the `weights` of the mean are equal over the free positions.
+
+    The noisy state is made where `x_0` lies and moved to where the model is.
+    """
+    objective.check(model.process, model.predicts, model.hollow)
+    noisy = objective.corrupt(model.process, x_0, t, generator, given)
+    if weights is None:
+        weights = noisy.free.double() / noisy.free.sum().clamp(min=1)
+    device = x_0.device if model.device is None else model.device
+    return loss_at(model, objective, x_0.to(device), noisy.to(device), weights.to(device))
 
 
-def loss_at(
-    model: DiffusionModel | ExactModel, objective: Objective, x_0: Tokens, noisy: Noisy, weights: PerPosition
-) -> Loss:
+def loss_at(model: Model, objective: Objective, x_0: Tokens, noisy: Noisy, weights: PerPosition) -> Loss:
     """The weighted loss at a given state."""
-    network = architecture(getattr(model, "network", None))
-    if network is None or isinstance(model.process, Interpolating):  # its noise law depends on the position
-        prediction = model.predict(noisy)
-        per_token = objective.per_token(prediction, x_0, noisy, model.process)
-        per_token = per_token if noisy.fixed is None else per_token.masked_fill(noisy.fixed, 0)
+    known = objective.without_network(x_0, noisy, model.process)
+    if known is not None:
+        return Loss((weights * known).sum(), known)
+    head = model.linear_head
+    if head is None:
+        per_token = objective.per_token(model.predict(noisy), x_0, noisy, model.process)
+        per_token = per_token if noisy.given is None else per_token.masked_fill(noisy.given, 0)
         return Loss((weights * per_token).sum(), per_token.detach())
-    assert isinstance(model, DiffusionModel)
-    shown = model.shown(noisy)
-    features = network.features(shown.tokens, shown.time, shown.absorbing, shown.fixed).flatten(0, 1)
+    features = model.body(noisy).flatten(0, 1)
     rows = noisy.positions(torch.ones_like(noisy.tokens, dtype=torch.bool))
     clean = x_0.reshape(-1, 1)
 
     def row_loss(logits: Tensor, part: slice) -> Tensor:
         prediction = as_posterior(logits.unsqueeze(1), model.predicts)
         losses = objective.per_token(prediction, clean[part], rows.sequences(part), model.process).squeeze(1)
-        return losses if rows.fixed is None else losses.masked_fill(rows.fixed[part].squeeze(1), 0)
+        return losses if rows.given is None else losses.masked_fill(rows.given[part].squeeze(1), 0)
 
-    mean, per_token = head_loss(features, network.head, row_loss, weights.flatten())
+    mean, per_token = head_loss(features, head, row_loss, weights.flatten())
     return Loss(mean, per_token.view_as(x_0))
 
 
 def head_loss(
-    features: Float[Tensor, "rows width"], head: Head, row_loss: RowLoss, weights: Float[Tensor, "rows"]
+    features: Float[Tensor, "rows width"], head: LinearHead, row_loss: RowLoss, weights: Float[Tensor, "rows"]
 ) -> tuple[Tensor, Tensor]:
     """sum_i weights_i row_loss(head(features))_i and the losses themselves (without a graph)."""
-    weight, bias = head.weight, head.bias
+    weight, bias = head.weight, head.weight.new_zeros(len(head.weight)) if head.bias is None else head.bias
     needed = torch.is_grad_enabled() and any(part.requires_grad for part in (features, weight, bias))
     total, per_row = _HeadLoss.apply(features, weight, bias, row_loss, weights, needed)  # type: ignore[no-untyped-call]
     return total, per_row

@@ -12,24 +12,22 @@ from dataclasses import dataclass
 
 import torch
 
-from tokenloom.objectives.base import Objective, refuse_process
+from tokenloom.objectives.base import OBJECTIVES, Objective, refuse_process
 from tokenloom.objectives.token_log_probs import denoiser_log_probs
 from tokenloom.posteriors import Denoiser, LeaveOneOut, Posterior
-from tokenloom.processes import AbsorbingUniform, Masked, MaxCoupling
 from tokenloom.processes.base import Process
 from tokenloom.state import Noisy
 from tokenloom.types import PerPosition, Tokens
 
 
+@OBJECTIVES.register("jump-nelbo")
 @dataclass(frozen=True)
 class JumpNELBO(Objective):
-    """The continuous-time bound of `Masked`, `AbsorbingUniform` and `MaxCoupling`."""
+    """The continuous-time bound of `Masked`, `AbsorbingUniform`, `MaxCoupling` and other one-way chains."""
 
     def representations(self, process: Process) -> tuple[type[Posterior], ...]:
-        if not isinstance(process, Masked | AbsorbingUniform | MaxCoupling):
-            raise refuse_process(
-                self, process, "use UniformNELBO for Uniform, and train MaskedUniform's network on Masked"
-            )
+        if not (process.one_way and process.has_jump_rates):
+            raise refuse_process(self, process, "it is for chains that jump once, to x_0, at random times; use nelbo")
         return Denoiser, LeaveOneOut
 
     def per_token(self, prediction: Posterior, x_0: Tokens, noisy: Noisy, process: Process) -> PerPosition:

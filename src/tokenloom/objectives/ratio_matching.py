@@ -10,21 +10,21 @@ from dataclasses import dataclass
 
 import torch
 
-from tokenloom.objectives.base import Objective, refuse_process
+from tokenloom.objectives.base import OBJECTIVES, Objective, refuse_process
 from tokenloom.objectives.token_log_probs import leave_one_out_log_probs
 from tokenloom.posteriors import LeaveOneOut, Posterior
-from tokenloom.processes import MaskedUniform, Uniform
 from tokenloom.processes.base import Process
 from tokenloom.state import Noisy
 from tokenloom.types import PerPosition, Tokens
 
 
+@OBJECTIVES.register("crm")
 @dataclass(frozen=True)
 class RatioMatching(Objective):
     """The negative log-likelihood of each noisy token given the others."""
 
-    def check(self, process: Process, predicts: type[Posterior], hollow: bool = False, causal: bool = False) -> None:
-        super().check(process, predicts, hollow, causal)
+    def check(self, process: Process, predicts: type[Posterior], hollow: bool = False) -> None:
+        super().check(process, predicts, hollow)
         if not hollow:
             raise ValueError(
                 "RatioMatching needs a hollow network: one whose output at a position sees that position's own token "
@@ -32,7 +32,7 @@ class RatioMatching(Objective):
             )
 
     def representations(self, process: Process) -> tuple[type[Posterior], ...]:
-        if not isinstance(process, Uniform) or isinstance(process, MaskedUniform):
+        if not process.uniform_noise or process.lifted:
             raise refuse_process(self, process, "it matches ratios of the uniform marginals")
         return (LeaveOneOut,)
 

@@ -11,22 +11,21 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from tokenloom.objectives.base import Objective, interior, refuse_process
+from tokenloom.objectives.base import OBJECTIVES, Objective, interior, refuse_process
 from tokenloom.posteriors import Posterior, Score
-from tokenloom.processes import Masked, MaskedUniform, MaxCoupling, Uniform
 from tokenloom.processes.base import Process
 from tokenloom.state import Noisy
 from tokenloom.types import PerPosition, Tokens
 
 
+@OBJECTIVES.register("score-entropy")
 @dataclass(frozen=True)
 class ScoreEntropy(Objective):
     """The continuous-time bound of `Uniform` and `Masked` from a score network."""
 
     def representations(self, process: Process) -> tuple[type[Posterior], ...]:
-        allowed = isinstance(process, Uniform | Masked)
-        if not allowed or isinstance(process, MaxCoupling | MaskedUniform):
-            raise refuse_process(self, process, "it is for Uniform and Masked")
+        if process.lifted or not process.markov or not (process.uniform_noise or process.masking):
+            raise refuse_process(self, process, "it is for Markov chains with uniform or masked noise")
         return (Score,)
 
     def per_token(self, prediction: Posterior, x_0: Tokens, noisy: Noisy, process: Process) -> PerPosition:
@@ -37,7 +36,7 @@ class ScoreEntropy(Objective):
         clean = z.gather(-1, x_0.unsqueeze(-1)).squeeze(-1).double()
         alpha, inside = interior(noisy)
         beta = -process.alpha_prime(noisy.t)[:, None] / alpha
-        if isinstance(process, Masked):
+        if process.masking:
             ratio = alpha / (1 - alpha)
             loss = beta * (mass - ratio * clean + ratio * (ratio.log() - 1))
         else:

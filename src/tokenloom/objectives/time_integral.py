@@ -1,6 +1,6 @@
 r"""The integral of a bound over time by random times.
 
-    int_0^1 E[loss of x_t] dt,      one number a sequence, X_i, from `samples` times each.
+    int_0^1 E[loss of x_t] dt,      one number X_i per sequence, from `samples` times each.
 
 Near t = 0 a token is lost with probability about t and then costs 1/t, so with t uniform X_i would have no variance.
 Times are drawn where a share u^2 of the signal is lost, u uniform,
@@ -10,7 +10,7 @@ Times are drawn where a share u^2 of the signal is lost, u uniform,
 which makes the noise of lost tokens even over u, and X_i the same for every schedule.  Sequences are cut into groups of
 g, and the n = g * samples numbers u of a group are dealt to its rows at random:
 
-    antithetic   u_k = (k + v)/n, one v a group           stratified   u_k = (k + v_k)/n, one v_k a number
+    antithetic   u_k = (k + v)/n, one v per group         stratified   u_k = (k + v_k)/n, one v_k for each
 
 Every X_i is unbiased, rows of a group depend on one another, groups do not: `grouped_ratio` is the error that follows.
 """
@@ -21,8 +21,8 @@ from typing import Literal
 import torch
 from torch import Generator
 
+from tokenloom.drawing.randomness import uniform
 from tokenloom.processes.base import Process
-from tokenloom.randomness import uniform
 from tokenloom.types import PerPosition, PerRow
 
 Times = Literal["antithetic", "stratified"]
@@ -52,5 +52,5 @@ def levels_to_times(u: PerRow, process: Process) -> tuple[PerRow, PerRow]:
     """The times at which a share u^2 of what is ever lost is lost, and the weights dt/du of their losses."""
     u = u.clamp(min=1e-9)  # at 0 itself the weight of some schedules is 0/0
     lost = 1 - process.alpha(torch.ones_like(u))
-    t = process.schedule.inverse(1 - lost * u**2).clamp(0, 1)
+    t = process.time_at(1 - lost * u**2).clamp(0, 1)
     return t, 2 * u * lost / -process.alpha_prime(t)

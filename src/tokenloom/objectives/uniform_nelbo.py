@@ -19,22 +19,22 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 
-from tokenloom.objectives.base import Objective, interior, refuse_process
+from tokenloom.objectives.base import OBJECTIVES, Objective, interior, refuse_process
 from tokenloom.objectives.token_log_probs import leave_one_out_log_probs, sum_log1p
 from tokenloom.posteriors import Denoiser, LeaveOneOut, Posterior
-from tokenloom.processes import MaskedUniform, MaxCoupling, Uniform
 from tokenloom.processes.base import Process
 from tokenloom.state import Noisy
 from tokenloom.types import PerPosition, Tokens
 
 
+@OBJECTIVES.register("uniform-nelbo")
 @dataclass(frozen=True)
 class UniformNELBO(Objective):
     """The continuous-time bound of `Uniform`, from either representation."""
 
     def representations(self, process: Process) -> tuple[type[Posterior], ...]:
-        if not isinstance(process, Uniform) or isinstance(process, MaxCoupling | MaskedUniform):
-            raise refuse_process(self, process, "use JumpNELBO for Masked, AbsorbingUniform and MaxCoupling")
+        if not (process.uniform_noise and process.markov and not process.lifted):
+            raise refuse_process(self, process, "it is for Markov chains with uniform noise; use nelbo")
         return Denoiser, LeaveOneOut
 
     def per_token(self, prediction: Posterior, x_0: Tokens, noisy: Noisy, process: Process) -> PerPosition:

@@ -10,43 +10,44 @@ from dataclasses import dataclass
 
 import torch
 
-from tokenloom import bridges, rates
-from tokenloom.mixtures import Mixture, Rates, branches
-from tokenloom.posteriors import LeaveOneOut
-from tokenloom.processes.base import Prediction
-from tokenloom.processes.uniform import Uniform
+from tokenloom.posteriors import Denoiser, Posterior
+from tokenloom.processes import bridges, rates
+from tokenloom.processes.base import PROCESSES, Endpoint, Process
+from tokenloom.processes.mixtures import Rates, branches
+from tokenloom.processes.noise import Noise, UniformNoise
 from tokenloom.state import Noisy
 from tokenloom.types import PerRow, Tokens
 
 
+@PROCESSES.register("max-coupling")
 @dataclass(frozen=True)
-class MaxCoupling(Uniform):
+class MaxCoupling(Process):
     """UDM's marginals, another joint law; its bridge and rates average over the denoiser."""
 
-    def forward(self, noisy: Noisy, t: PerRow) -> Mixture:
-        raise ValueError("the max-coupling process is not Markov: x_t depends on x_0 beyond x_s; use corrupt(x_0, t)")
+    method = "max-coupling"
+    bridge_takes = (Denoiser,)
+    markov = False
+    uniform_noise = one_way = True
+
+    def noise(self, noisy: Noisy) -> Noise:
+        return UniformNoise(self.vocab_size, noisy.tokens.device, noisy.alpha_t.dtype)
+
+    def bound(self, predicts: type[Posterior]) -> str:
+        return "jump-nelbo"
 
     def forward_rates(self, noisy: Noisy, x_0: Tokens | None = None) -> Rates:
         """From x_0 to each other token at rate -alpha' / (1 + (K - 1) alpha); from any other token, none."""
         if x_0 is None:
-            raise ValueError("the max-coupling process is not Markov: its forward rates need x_0")
+            raise ValueError("MaxCoupling is not Markov: its forward rates need x_0")
         alpha, alpha_prime = noisy.alpha_t[:, None], self.alpha_prime(noisy.t)[:, None]
         rate = -alpha_prime / (alpha + (1 - alpha) / self.vocab_size) * (noisy.tokens == x_0)
         weights = branches(torch.zeros_like(rate), torch.zeros_like(rate), rate)
-        return Rates(self._hold_fixed(weights, noisy, 0.0), noisy.tokens, noisy.tokens, self.noise(noisy))
+        return Rates(self._hold_given(weights, noisy, 0.0), noisy.tokens, noisy.tokens, self.noise(noisy))
 
-    def _bridge_weights(self, noisy: Noisy, s: PerRow, prediction: Prediction) -> bridges.Weights:
+    def _bridge_weights(self, noisy: Noisy, s: PerRow, endpoint: Endpoint) -> bridges.Weights:
         weights = bridges.max_coupling(self.alpha(s)[:, None], noisy.alpha_t[:, None])
         return weights.expand(*noisy.tokens.shape, 3)
 
-    def _rate_weights(self, noisy: Noisy, prediction: Prediction) -> rates.Weights:
+    def _rate_weights(self, noisy: Noisy, endpoint: Endpoint) -> rates.Weights:
         weights = rates.max_coupling(noisy.alpha_t[:, None], self.alpha_prime(noisy.t)[:, None])
         return weights.expand(*noisy.tokens.shape, 3)
-
-    def _check_prediction(self, noisy: Noisy, prediction: Prediction) -> None:
-        if isinstance(prediction, LeaveOneOut):
-            raise ValueError(
-                "the max-coupling bridge averages over the denoiser, got LeaveOneOut; "
-                "convert(prediction, Denoiser, x_t, alpha_t, process) first"
-            )
-        super()._check_prediction(noisy, prediction)

@@ -3,7 +3,7 @@ r"""Masked uniform diffusion (MUDM): each position carries the time tau at which
     P(tau < t) = 1 - alpha_t,    x_t = x_0 if tau > t, a uniform token kept ever after if tau <= t.
 
 Averaged over tau the marginals are UDM's.  Given tau, hide the lost tokens behind the mask, x~_t(tau): the posterior is
-the denoiser of a *masked* model at x~_t (`lem:mudm-denoiser-equivalence`), so an MDM network serves as it is.
+the denoiser of a *masked* model at x~_t (`lem:mudm-denoiser-equivalence`), so an unmodified MDM network works.
 Redrawing
 
     tau_s | x_0, x_s  ~  -alpha'_tau / (1 - alpha_s) on tau <= s                                        if x_s != x_0,
@@ -17,27 +17,53 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from tokenloom import bridges, rates
-from tokenloom.checks import check_order, check_time, check_tokens
-from tokenloom.forward import evidence_of, reveal_level
-from tokenloom.mixtures import Mixture, Rates, branches
-from tokenloom.posteriors import LeaveOneOut
-from tokenloom.processes.base import Prediction
+from tokenloom.drawing.randomness import Randomness, uniform
+from tokenloom.posteriors import Denoiser, Posterior
+from tokenloom.processes import bridges, rates
+from tokenloom.processes.base import PROCESSES, Endpoint, Lifted
+from tokenloom.processes.forward import evidence_of, reveal_level
 from tokenloom.processes.mask import HasMask
+from tokenloom.processes.mixtures import Mixture, Rates, branches
+from tokenloom.processes.noise import Noise, UniformNoise
 from tokenloom.processes.uniform import Uniform
-from tokenloom.randomness import Randomness, uniform
-from tokenloom.state import Noisy
+from tokenloom.state import NetworkInput, Noisy
+from tokenloom.support.checks import check_order, check_time, check_tokens
 from tokenloom.types import Auxiliary, Flags, PerPosition, PerRow, Tokens
 
 
+@PROCESSES.register("transition-times")
 @dataclass(frozen=True)
-class MaskedUniform(HasMask, Uniform):
+class MaskedUniform(HasMask, Lifted):
     """MUDM on K tokens; `aux` of a state holds the transition times tau, the mask only appears in `masked_view`."""
 
+    default_predicts = Denoiser
+    bridge_takes = (Denoiser,)
+    uniform_noise = one_way = all_or_nothing = True
+    has_jump_rates = False  # given tau, a token jumps exactly then
+
     @property
-    def uniform(self) -> Uniform:
-        """The process left when tau is averaged out."""
+    def averaged(self) -> Uniform:
         return Uniform(self.vocab_size, schedule=self.schedule)
+
+    def with_transition_times(self) -> "MaskedUniform":
+        return self
+
+    @property
+    def reveals(self) -> bool:
+        return True
+
+    @property
+    def input_states(self) -> int:
+        return max(self.num_states, self.mask + 1)
+
+    def bound(self, predicts: type[Posterior]) -> str:
+        raise ValueError("MaskedUniform has no bound of its own; score and train its network under Masked")
+
+    def noise(self, noisy: Noisy) -> Noise:
+        return UniformNoise(self.vocab_size, noisy.tokens.device, noisy.alpha_t.dtype)
+
+    def network_input(self, noisy: Noisy) -> NetworkInput:
+        return replace(super().network_input(noisy), tokens=self.masked_view(noisy))
 
     def masked_view(self, noisy: Noisy) -> Tokens:
         """x~_t(tau): what a masked network is shown."""
@@ -46,7 +72,7 @@ class MaskedUniform(HasMask, Uniform):
     def lost(self, noisy: Noisy) -> Flags:
         """Flags of tau <= t."""
         lost = _times(noisy) <= noisy.t[:, None]
-        return lost if noisy.fixed is None else lost & ~noisy.fixed
+        return lost if noisy.given is None else lost & ~noisy.given
 
     def auxiliary(self, x_0: Tokens, generator: Randomness | None) -> Auxiliary | None:
         return self.schedule.inverse(uniform(tuple(x_0.shape), generator, x_0.device))
@@ -68,23 +94,23 @@ class MaskedUniform(HasMask, Uniform):
         """Given tau, a position either has its token still or has lost it."""
         return reveal_level((~self.lost(noisy)).to(noisy.alpha_t.dtype), noisy)
 
-    def marginal(self, noisy: Noisy, prediction: Prediction) -> Mixture:
+    def marginal(self, noisy: Noisy, endpoint: Endpoint) -> Mixture:
         lost = self.lost(noisy).to(noisy.alpha_t.dtype)
-        return self._mixture(branches(torch.zeros_like(lost), 1 - lost, lost), noisy, prediction)
+        return self._mixture(branches(torch.zeros_like(lost), 1 - lost, lost), noisy, endpoint, self.noise(noisy))
 
     def forward(self, noisy: Noisy, t: PerRow) -> Mixture:
         check_time("t", t, noisy.tokens)
         check_order(noisy.t, t, "forward")
         later = replace(noisy, t=t)
         jump = (self.lost(later) & ~self.lost(noisy)).to(noisy.alpha_t.dtype)
-        return self._mixture(branches(1 - jump, torch.zeros_like(jump), jump), noisy, noisy.tokens)
+        return self._mixture(branches(1 - jump, torch.zeros_like(jump), jump), noisy, noisy.tokens, self.noise(noisy))
 
     def forward_rates(self, noisy: Noisy, x_0: Tokens | None = None) -> Rates:
         """The hazard of tau at t where it has not come yet; a lost token rests."""
         moving = super().forward_rates(noisy, x_0)
         return replace(moving, weights=moving.weights * ~self.lost(noisy).unsqueeze(-1))
 
-    def resample_times(self, x_0: Tokens, x_s: Tokens, s: PerRow, generator: Randomness | None = None) -> PerPosition:
+    def resample(self, x_0: Tokens, x_s: Tokens, s: PerRow, generator: Randomness | None = None) -> Auxiliary:
         """tau_s given x_0 and x_s."""
         check_tokens("x_0", x_0, self.vocab_size)
         check_tokens("x_s", x_s, self.vocab_size)
@@ -102,24 +128,16 @@ class MaskedUniform(HasMask, Uniform):
         alpha = self.alpha(s)[:, None]
         return torch.where(x_s == x_0, (1 - alpha) / (1 + (self.vocab_size - 1) * alpha), 1)
 
-    def _bridge_weights(self, noisy: Noisy, s: PerRow, prediction: Prediction) -> bridges.Weights:
+    def _bridge_weights(self, noisy: Noisy, s: PerRow, endpoint: Endpoint) -> bridges.Weights:
         """x_s = x_0 if s < tau <= t, else x_t."""
         jump = (self.lost(noisy) & (_times(noisy) > s[:, None])).to(noisy.alpha_t.dtype)
         return branches(1 - jump, jump, torch.zeros_like(jump))
 
-    def _rate_weights(self, noisy: Noisy, prediction: Prediction) -> rates.Weights:
+    def _rate_weights(self, noisy: Noisy, endpoint: Endpoint) -> rates.Weights:
         """Given only that tau <= t, its hazard at t: the rates of masked diffusion on the masked view."""
         rate = rates.unmasking(noisy.alpha_t[:, None], self.alpha_prime(noisy.t)[:, None])
         rate = rate * self.lost(noisy)
         return branches(torch.zeros_like(rate), rate, torch.zeros_like(rate))
-
-    def _check_prediction(self, noisy: Noisy, prediction: Prediction) -> None:
-        if isinstance(prediction, LeaveOneOut):
-            raise ValueError(
-                "given transition times the bridge takes the masked denoiser, got LeaveOneOut; "
-                "wrap the masked network's logits in Denoiser"
-            )
-        super()._check_prediction(noisy, prediction)
 
 
 def _times(noisy: Noisy) -> PerPosition:

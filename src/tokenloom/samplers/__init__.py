@@ -1,19 +1,38 @@
-"""Samplers: a driver over predictors and correctors, which are found by name in their registries."""
+"""Samplers: a `Sampler` value runs a predictor and a corrector; every kernel is a public class here.
 
-from tokenloom.samplers.driver import Samples, Step, run_sampler, sample
-from tokenloom.samplers.kernel import CORRECTORS, PREDICTORS, Corrector, Predictor, discover, make, register
+For authors of kernels: `Predictor`, `Corrector`, `PREDICTORS`, `CORRECTORS`, `Evaluator`, `LocalPrediction`,
+`uniform_pair`.
+"""
 
-discover()
+from typing import Any
+
+from tokenloom.samplers.evaluator import Evaluator, LazyPrediction, LocalPrediction
+from tokenloom.samplers.given import GivenTokens
+from tokenloom.samplers.kernel import CORRECTORS, PREDICTORS, Corrector, Kernel, Predictor, uniform_pair
+from tokenloom.samplers.sampler import Sampler, Samples, Step, sample
 
 __all__ = [
     "CORRECTORS",
     "PREDICTORS",
     "Corrector",
+    "Evaluator",
+    "GivenTokens",
+    "Kernel",
+    "LazyPrediction",
+    "LocalPrediction",
     "Predictor",
+    "Sampler",
     "Samples",
     "Step",
-    "make",
-    "register",
-    "run_sampler",
     "sample",
+    "uniform_pair",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """A registered kernel by the name of its class, as in `samplers.Psi(kappa=0.9)`."""
+    for registry in (PREDICTORS, CORRECTORS) if name[:1].isupper() else ():
+        for key in registry:
+            if registry[key].__name__ == name:
+                return registry[key]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,7 +1,7 @@
 r"""Network evaluations, lazily: features for the rows that need them, logits for the positions that need them.
 
 A kernel draws the branch of every position first and then asks for the prediction only where it is to be drawn from.
-One answer to such a question is a batch of single positions, in the representation the kernel names:
+One such question is answered by a batch of single positions, in the representation the kernel names:
 
     model's prediction  ->  truncation's representation  ->  truncated  ->  kernel's representation,
 
@@ -18,47 +18,45 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from tokenloom.categorical import invert, probabilities
-from tokenloom.mixtures import Mixture
-from tokenloom.model import DiffusionModel
-from tokenloom.oracle import ExactModel
+from tokenloom.drawing.categorical import invert, probabilities
+from tokenloom.drawing.truncation import Truncation
+from tokenloom.models.model import Model
 from tokenloom.posteriors import Denoiser, OverTokens, Posterior, convert_at
 from tokenloom.processes.base import Process
+from tokenloom.processes.mixtures import Mixture
 from tokenloom.state import Noisy
-from tokenloom.truncation import Truncation
 from tokenloom.types import Flags, PerPosition, PerRow, Tokens
 
-Model = DiffusionModel | ExactModel
 Kind = TypeVar("Kind", bound=OverTokens)
 
 
 @dataclass(frozen=True)
-class Answer:
+class LocalPrediction:
     """Predictions at some positions of a batch, with the state of each as a sequence of length one."""
 
     where: Flags
     noisy: Noisy
     posterior: OverTokens
 
-    def rows(self, values: PerRow) -> Float[Tensor, "positions"]:
-        """A value a row as a value a position asked about."""
+    def of_row(self, values: PerRow) -> Float[Tensor, "positions"]:
+        """From one value per row, the one of each position's row."""
         return values[self.where.nonzero()[:, 0]]
 
-    def at(self, values: Float[Tensor, "batch length"]) -> Float[Tensor, "positions 1"]:
-        """A value a position of the batch at those asked about."""
+    def of_position(self, values: Float[Tensor, "batch length"]) -> Float[Tensor, "positions 1"]:
+        """From one value per position of the batch, those of these positions."""
         return values[self.where].unsqueeze(1)
 
-    def scatter(self, tokens: Tokens, drawn: Int[Tensor, "positions 1"]) -> Tokens:
-        """Tokens with those of the positions asked about replaced."""
+    def put(self, tokens: Tokens, drawn: Int[Tensor, "positions 1"]) -> Tokens:
+        """The batch's tokens with those of these positions replaced."""
         return tokens.masked_scatter(self.where, drawn)
 
     def draw(self, tokens: Tokens, u: PerPosition) -> Tokens:
-        """Tokens with those asked about drawn from the prediction."""
-        return self.scatter(tokens, invert(probabilities(self.posterior.logits), self.at(u)))
+        """The batch's tokens with those of these positions drawn from the prediction."""
+        return self.put(tokens, invert(probabilities(self.posterior.logits), self.of_position(u)))
 
     def draw_from(self, law: Mixture, tokens: Tokens, branch: PerPosition, token: PerPosition) -> Tokens:
-        """Tokens with those asked about drawn from a law over them."""
-        return self.scatter(tokens, law.invert(self.at(branch), self.at(token)))
+        """The batch's tokens with those of these positions drawn from a law over them."""
+        return self.put(tokens, law.invert(self.of_position(branch), self.of_position(token)))
 
 
 class Evaluator:
@@ -67,47 +65,52 @@ class Evaluator:
     def __init__(self, model: Model, truncation: Truncation | None, batch: int) -> None:
         self.model, self.truncation = model, truncation
         self.evaluations = torch.zeros(batch, dtype=torch.int64)
-        self.last: Prediction | None = None
+        self.last: LazyPrediction | None = None
 
     @property
     def process(self) -> Process:
         """The process that is sampled."""
         return self.model.process
 
-    def last_at(self, noisy: Noisy) -> "Prediction":
-        """The prediction at a state, the last one if it was there."""
-        return self.last if self.last is not None and self.last.noisy is noisy else Prediction(self, noisy, None)
+    @property
+    def step_kind(self) -> type[OverTokens]:
+        """The representation that a reverse step of this model is made from."""
+        return self.process.step_representation(self.model.predicts)
 
-    def __call__(self, noisy: Noisy) -> "Prediction":
+    def last_at(self, noisy: Noisy) -> "LazyPrediction":
+        """The prediction at a state, the last one if it was there."""
+        return self.last if self.last is not None and self.last.noisy is noisy else LazyPrediction(self, noisy, None)
+
+    def __call__(self, noisy: Noisy) -> "LazyPrediction":
         """The prediction at a state; nothing is computed yet."""
-        self.last = Prediction(self, noisy, self.last if self.model.timeless else None)
+        self.last = LazyPrediction(self, noisy, self.last if self.model.timeless else None)
         return self.last
 
 
-class Prediction:
+class LazyPrediction:
     """What the model says of one state, computed where and when it is asked."""
 
-    def __init__(self, evaluator: Evaluator, noisy: Noisy, previous: "Prediction | None") -> None:
+    def __init__(self, evaluator: Evaluator, noisy: Noisy, previous: "LazyPrediction | None") -> None:
         self.evaluator, self.noisy = evaluator, noisy
-        self._shown = _shown(evaluator.model, noisy)
+        self._read = _without_time(evaluator.model, noisy)
         self._features: Tensor | None = None
         self._known = torch.zeros(len(noisy.tokens), dtype=torch.bool, device=noisy.tokens.device)
         if previous is not None:
             self._features = previous._features
-            self._known = previous._known & (self._shown == previous._shown).all(1)
+            self._known = previous._known & (self._read == previous._read).all(1)
 
-    def at(self, where: Flags, kind: type[Kind], truncated: bool = True) -> Answer:
+    def at(self, where: Flags, kind: type[Kind], truncated: bool = True) -> LocalPrediction:
         """The prediction at the flagged positions."""
         model, noisy = self.evaluator.model, self.noisy.positions(where)
         if not len(noisy.tokens):
             nothing = torch.zeros(0, 1, model.process.vocab_size, device=where.device)
-            return Answer(where, noisy, kind(nothing))
+            return LocalPrediction(where, noisy, kind(nothing))
         logits = model.head(self._evaluated(where.any(1))[where]).unsqueeze(1)
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
         posterior = model.interpret(logits, noisy)
         if not truncated or self.evaluator.truncation is None:
-            return Answer(where, noisy, convert_at(posterior, kind, noisy, model.process))
-        return Answer(where, noisy, self._truncated(posterior, kind, noisy))
+            return LocalPrediction(where, noisy, convert_at(posterior, kind, noisy, model.process))
+        return LocalPrediction(where, noisy, self._truncated(posterior, kind, noisy))
 
     def _truncated(self, posterior: Posterior, kind: type[Kind], noisy: Noisy) -> Kind:
         truncation, process = self.evaluator.truncation, self.evaluator.process
@@ -121,8 +124,8 @@ class Prediction:
 
     def everywhere(self, kind: type[Kind], truncated: bool = True) -> Kind:
         """The prediction at every position, [batch, length, vocab]."""
-        answer = self.at(torch.ones_like(self.noisy.tokens, dtype=torch.bool), kind, truncated)
-        return kind(answer.posterior.logits.view(*self.noisy.tokens.shape, -1))
+        local = self.at(torch.ones_like(self.noisy.tokens, dtype=torch.bool), kind, truncated)
+        return kind(local.posterior.logits.view(*self.noisy.tokens.shape, -1))
 
     def _evaluated(self, needed: Bool[Tensor, "batch"]) -> Tensor:
         """Features with the needed rows filled in."""
@@ -143,9 +146,9 @@ class Prediction:
         return self._features
 
 
-def _shown(model: Model, noisy: Noisy) -> Tensor:
-    """What a network that ignores the time reads of each row: its tokens, and U where it is told U."""
-    if not isinstance(model, DiffusionModel) or not model.timeless:
+def _without_time(model: Model, noisy: Noisy) -> Tensor:
+    """What a network that ignores the time reads of each row: its tokens, and U where it reads U."""
+    if not model.timeless:
         return noisy.tokens
-    shown = model.shown(noisy)
-    return shown.tokens if shown.absorbing is None else torch.cat([shown.tokens, shown.absorbing], 1)
+    read = model.process.network_input(noisy)
+    return read.tokens if read.absorbing is None else torch.cat([read.tokens, read.absorbing], 1)

@@ -1,4 +1,4 @@
-"""Given positions of a sample: shown clean, or noised to the level of every step, and given back as they are."""
+"""Given positions of a sample: shown clean, or noised to the level of every step, and returned unchanged."""
 
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
@@ -7,23 +7,21 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from tokenloom.checks import check_device, check_mask
-from tokenloom.model import architecture
-from tokenloom.oracle import ExactModel
-from tokenloom.processes import AbsorbingUniform, Masked, MaskedUniform, Process
-from tokenloom.randomness import Randomness
-from tokenloom.samplers.evaluator import Model
+from tokenloom.drawing.randomness import Randomness
+from tokenloom.models.model import DiffusionModel, Model
+from tokenloom.processes.base import Process
 from tokenloom.state import Noisy
+from tokenloom.support.checks import check_device, check_mask
 from tokenloom.types import Flags, Tokens
 
-Given = Literal["auto", "clean", "noised"]
-Fixed = tuple[Int[Tensor, "*rows length"], Bool[Tensor, "*rows length"]]
+ShowGiven = Literal["auto", "clean", "noised"]
+GivenTokens = tuple[Int[Tensor, "*rows length"], Bool[Tensor, "*rows length"]]
 """Given tokens and the flags of their positions, for every row or one for all."""
 
 
 @dataclass(frozen=True)
-class Pin:
-    """Holds the given positions."""
+class HeldPositions:
+    """Holds the given positions after every step."""
 
     process: Process
     tokens: Tokens | None = None
@@ -31,45 +29,48 @@ class Pin:
     clean: bool = True
 
     @classmethod
-    def make(cls, model: Model, fixed: Fixed | None, noisy: Noisy, given: Given) -> "Pin":
-        if fixed is None:
+    def make(cls, model: Model, given: GivenTokens | None, noisy: Noisy, show: ShowGiven) -> "HeldPositions":
+        """What is given, checked against the model and the batch."""
+        if given is None:
             return cls(model.process)
-        tokens, flags = (part.expand(len(noisy.tokens), -1) if part.ndim == 1 else part for part in fixed)
-        if given not in get_args(Given):
-            raise ValueError(f"given must be one of {', '.join(get_args(Given))}, got {given!r}")
-        if given == "noised" and model.causal:
-            raise ValueError("a causal network reads given tokens as they are, got given='noised'; leave it at auto")
+        tokens, flags = (part.expand(len(noisy.tokens), -1) if part.ndim == 1 else part for part in given)
+        if show not in get_args(ShowGiven):
+            raise ValueError(f"show_given must be one of {', '.join(get_args(ShowGiven))}, got {show!r}")
+        if show == "noised" and model.causal:
+            raise ValueError("a causal model reads given tokens clean, got show_given='noised'; leave it at auto")
         if tokens.shape != noisy.tokens.shape:
             raise ValueError(
-                f"fixed tokens have shape {list(tokens.shape)}, but {list(noisy.tokens.shape)} are to be sampled"
+                f"given tokens have shape {list(tokens.shape)}, but {list(noisy.tokens.shape)} are to be sampled"
             )
-        check_mask("the flags of fixed", flags, noisy.tokens)
-        check_device("fixed tokens", tokens, noisy.tokens)
-        tokens = torch.where(flags, tokens, 0)
+        check_mask("the flags of given", flags, noisy.tokens)
+        check_device("given tokens", tokens, noisy.tokens)
+        tokens = torch.where(flags, tokens, _any_clean(model.process))
         model.process.check_clean(tokens)
-        return cls(model.process, tokens, flags, _shows_given(model) if given == "auto" else given == "clean")
+        knows = model.causal or model.marks_given or model.process.reveals
+        return cls(model.process, tokens, flags, knows if show == "auto" else show == "clean")
 
     def __call__(self, noisy: Noisy, generator: Randomness | None) -> Noisy:
         if self.tokens is None or self.flags is None:
             return noisy
-        if not self.clean:
-            level = replace(noisy, tokens=self.tokens)
-            noised = self.process.marginal(level, self.tokens).draw(generator)
-            return replace(noisy, tokens=torch.where(self.flags, noised, noisy.tokens))
-        noisy = replace(noisy, tokens=torch.where(self.flags, self.tokens, noisy.tokens), fixed=self.flags)
-        if isinstance(self.process, AbsorbingUniform) and noisy.aux is not None:
-            other = (self.tokens + 1) % self.process.vocab_size  # a token other than U is clean to the network
-            noisy = replace(noisy, aux=torch.where(self.flags & (noisy.aux == self.tokens), other, noisy.aux))
-        return noisy
+        if self.clean:
+            return self.process.hold(noisy, self.tokens, self.flags)
+        level = replace(noisy, tokens=self.tokens)
+        noised = self.process.marginal(level, self.tokens).draw(generator)
+        return replace(noisy, tokens=torch.where(self.flags, noised, noisy.tokens))
 
 
-def _shows_given(model: Model) -> bool:
-    """Whether a clean token among noisy ones is something the model knows."""
-    if (
-        model.causal
-        or isinstance(model, ExactModel)
-        or isinstance(model.process, Masked | MaskedUniform | AbsorbingUniform)
-    ):
-        return True
-    inner = architecture(model.network)
-    return inner is not None and inner.config.fixed
+def _any_clean(process: Process) -> int:
+    """A token that clean data may contain."""
+    return 1 if process.mask_in_vocabulary == 0 else 0
+
+
+def prompt_tokens(model: Model, prompt: str, length: int) -> GivenTokens:
+    """The tokens of a text that every sequence begins with, and their flags."""
+    if not isinstance(model, DiffusionModel) or model.tokenizer is None:
+        raise ValueError("prompt= needs a model with a tokenizer; pass given=(tokens, flags) instead")
+    ids = model.encode(prompt)
+    if len(ids) > length:
+        raise ValueError(f"the prompt has {len(ids)} tokens, but a sequence has {length}; shorten it")
+    tokens, flags = torch.zeros(length, dtype=torch.int64), torch.zeros(length, dtype=torch.bool)
+    tokens[: len(ids)], flags[: len(ids)] = torch.tensor(ids, dtype=torch.int64), True
+    return (tokens, flags) if model.device is None else (tokens.to(model.device), flags.to(model.device))

@@ -8,12 +8,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 GridName = Literal["uniform", "cosine"]
+Grid = GridName | tuple[float, ...]
+"""A named grid, or the times themselves."""
 
 
-def time_grid(grid: GridName | Float[Tensor, "times"], steps: int) -> Float[Tensor, "times"]:
+def time_grid(grid: Grid, steps: int) -> Float[Tensor, "times"]:
     """`steps` + 1 times: evenly spaced; by t = 1 - cos(pi/2 u), which goes slowly near 0; or those given."""
-    if isinstance(grid, Tensor):
-        return _check(grid.double())
+    if isinstance(grid, tuple):
+        return _check(torch.tensor(grid, dtype=torch.float64))
     even = torch.linspace(1, 0, steps + 1, dtype=torch.float64)
     if grid == "uniform":
         return even

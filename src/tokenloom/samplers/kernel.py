@@ -1,26 +1,24 @@
 """What a sampler is made of: predictors, which step from t down to s, and correctors, which act at a fixed time.
 
-A kernel is a frozen dataclass of options with a pure step over a state.  It says which processes it serves, whether its
-law is exact in the limit of many steps, and is found by name: a module in `predictors/` or `correctors/` that registers
-its class is all it takes for the command line, the docs and the conformance tests to know it.
+A kernel is a frozen dataclass of options with a pure step over a state.  It says in `serves` what it needs of a
+process, in the words of `processes/traits.py`, and whether its law is exact in the limit of many steps.  A module in
+`predictors/` or `correctors/` that registers its class is all it takes for the command line, the docs and the
+conformance tests to know it.
 """
 
-import importlib
-import pkgutil
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar
 
-import torch
-
-from tokenloom.checks import nearest
-from tokenloom.posteriors import Denoiser, LeaveOneOut, OverTokens, Score
-from tokenloom.processes import Process, Uniform
-from tokenloom.randomness import Randomness, uniform
-from tokenloom.samplers.evaluator import Evaluator, Model
+from tokenloom.drawing.randomness import Randomness, uniform
+from tokenloom.models.model import Model
+from tokenloom.processes.base import Process
+from tokenloom.samplers.evaluator import Evaluator
 from tokenloom.state import Noisy
+from tokenloom.support.registry import Registry
 from tokenloom.types import Flags, PerPosition, PerRow
+
+Part = TypeVar("Part", bound="Kernel")
 
 
 @dataclass(frozen=True)
@@ -28,47 +26,93 @@ class Kernel(ABC):
     """One algorithm with its options."""
 
     name: ClassVar[str]
-    serves: ClassVar[tuple[type[Process], ...]]
-    """The processes it can run, exactly these types."""
+    needs: ClassVar[str] = "any process with a bridge"
+    """What `serves` asks for, in words."""
+    sequential: ClassVar[bool] = False
+    """Whether it draws one position after the other, for a causal model."""
     exact: ClassVar[bool] = True
     """Whether the law of its output tends to p_0 (a predictor) or is left invariant (a corrector), given exact
-    posteriors and factorised draws refined by many steps.  Rules of thumb say False."""
+    posteriors and factorised draws refined by many steps.  Heuristics say False."""
     exact_unless: ClassVar[str] = ""
     """An option that takes `exact` away."""
 
+    def record(self) -> dict[str, Any]:
+        """This kernel as JSON, with any kernel inside it."""
+        options = self.registry().record(self)
+        return {key: value.record() if isinstance(value, Kernel) else value for key, value in options.items()}
+
+    @classmethod
+    def serves(cls, process: Process) -> bool:
+        """Whether the process can do what this kernel needs."""
+        return True
+
+    @classmethod
+    def supports(cls, process: Process) -> bool:
+        """Whether this kernel can run under the process."""
+        return process.sequential == cls.sequential and cls.serves(process)
+
+    @classmethod
+    def registry(cls) -> "Registry[Any]":
+        """The registry of kernels of this role."""
+        return PREDICTORS if issubclass(cls, Predictor) else CORRECTORS
+
     def check(self, model: Model) -> None:
-        """Raise unless this kernel can serve the model."""
-        if type(model.process) in self.serves:
+        """Raise unless this kernel can run the model."""
+        process = model.process
+        if self.supports(process):
             return
-        registry: Mapping[str, type[Kernel]] = PREDICTORS if isinstance(self, Predictor) else CORRECTORS
-        able = sorted(name for name, kernel in registry.items() if type(model.process) in kernel.serves)
+        registry = self.registry()
+        able = [name for name in registry if registry[name].supports(process)]
+        if process.sequential != self.sequential:
+            wanted = "a causal model" if self.sequential else "a model that sees every position"
+        else:
+            wanted = self.needs
         raise ValueError(
-            f"{self.name} serves {', '.join(kind.__name__ for kind in self.serves)}, but the model's process is "
-            f"{type(model.process).__name__}; " + (f"use {', '.join(able)}" if able else "nothing of its kind does")
+            f"{self.name} needs {wanted}, but the model's process is {type(process).__name__}; "
+            + (f"use {', '.join(able)}" if able else f"there is no {registry.kind} for it")
         )
 
 
 class Predictor(Kernel):
-    """A step from the time of the state down to s."""
+    """A step from the time of the state down to s.
+
+    Most predictors remember nothing between steps and define `step`.  One that does (bits, times) defines `begin` and
+    `advance`; its memory is its own and never part of the state.
+    """
+
+    ends_predicted: ClassVar[bool] = True
+    """Whether every free token at t = 0 was drawn from a prediction, so that forbidden tokens never come out."""
+
+    def __init_subclass__(cls) -> None:
+        if cls.step is Predictor.step and cls.advance is Predictor.advance:
+            raise TypeError(f"{cls.__name__} must define step, or begin and advance if it remembers something")
 
     def prepare(self, model: Model) -> Model:
         """The model as this predictor runs it; checked."""
         self.check(model)
         return model
 
-    def initial(
-        self, process: Process, batch: int, length: int, generator: Randomness | None, device: torch.device
-    ) -> Noisy:
-        """The state at t = 1."""
-        return process.prior(batch, length, generator, device)
+    def begin(self, process: Process, noisy: Noisy, generator: Randomness | None) -> Any:
+        """What the predictor remembers at the start of a run, or of a step of its own; None for nothing."""
+        return None
 
-    @abstractmethod
+    def advance(
+        self, evaluate: Evaluator, noisy: Noisy, s: PerRow, generator: Randomness | None, memory: Any
+    ) -> tuple[Noisy, Any]:
+        """The state at s, and what is remembered there."""
+        return self.step(evaluate, noisy, s, generator), memory
+
+    def corrected(self, memory: Any, changed: Flags) -> Any:
+        """What is remembered after a corrector changed some tokens."""
+        return memory
+
     def step(self, evaluate: Evaluator, noisy: Noisy, s: PerRow, generator: Randomness | None) -> Noisy:
-        """The state at s."""
+        """The state at s, by a step with no past."""
+        return self.advance(evaluate, noisy, s, generator, self.begin(evaluate.process, noisy, generator))[0]
 
 
 class Corrector(Kernel):
-    """A kernel that leaves the time as it is."""
+    """A kernel that leaves the time unchanged."""
 
     @property
     @abstractmethod
@@ -80,87 +124,18 @@ class Corrector(Kernel):
         """The corrected state; `call` counts the calls of this run from 0."""
 
 
-PREDICTORS: dict[str, type[Predictor]] = {}
-CORRECTORS: dict[str, type[Corrector]] = {}
-Class = TypeVar("Class", bound=type[Kernel])
+PREDICTORS: Registry[Predictor] = Registry("sampler", "tokenloom.samplers", "tokenloom.samplers.predictors")
+CORRECTORS: Registry[Corrector] = Registry("corrector", "tokenloom.correctors", "tokenloom.samplers.correctors")
 
 
-def register(name: str) -> Callable[[Class], Class]:
-    """Make a kernel known by name."""
-
-    def add(kernel: Class) -> Class:
-        kernel.name = name
-        if issubclass(kernel, Predictor):
-            PREDICTORS[name] = kernel
-        elif issubclass(kernel, Corrector):
-            CORRECTORS[name] = kernel
-        return kernel
-
-    return add
+def restore(registry: Registry[Part], record: Any) -> Part:
+    """The inverse of `Kernel.record`."""
+    if isinstance(record, dict):
+        record = {key: restore(registry, value) if isinstance(value, dict) else value for key, value in record.items()}
+    return registry.restore(record)
 
 
-def discover() -> None:
-    """Import every module of `predictors/` and `correctors/`."""
-    for folder in ("predictors", "correctors"):
-        package = importlib.import_module(f"tokenloom.samplers.{folder}")
-        for module in pkgutil.iter_modules(package.__path__):
-            importlib.import_module(f"{package.__name__}.{module.name}")
-
-
-Role = TypeVar("Role", bound=Kernel)
-
-
-def make(text: str, registry: Mapping[str, type[Role]]) -> Role:
-    """A kernel from its name and options, as in `psi:kappa=0.9`."""
-    name, _, options = text.partition(":")
-    if name not in registry:
-        role = "corrector" if any(issubclass(kernel, Corrector) for kernel in registry.values()) else "sampler"
-        raise ValueError(f"there is no {role} {name!r}; {nearest(name, registry)}")
-    kernel = registry[name]
-    known = {item.name: item.type for item in fields(kernel)}
-    values: dict[str, Any] = {}
-    for option in filter(None, options.split(",")):
-        key, _, value = option.partition("=")
-        key = key.replace("-", "_")
-        if key not in known:
-            hint = nearest(key, known) if known else "it has none"
-            raise ValueError(f"{name} has no option {key!r}; {hint}")
-        values[key] = _parse(f"{name}:{key}", value, known[key])
-    return kernel(**values)
-
-
-def _parse(name: str, value: str, kind: Any) -> Any:
-    if get_origin(kind) is Literal:
-        if value not in get_args(kind):
-            raise ValueError(f"{name} must be one of {', '.join(get_args(kind))}, got {value!r}")
-        return value
-    if kind is bool:
-        if value not in ("true", "false"):
-            raise ValueError(f"{name} must be true or false, got {value!r}")
-        return value == "true"
-    if kind not in (int, float):
-        raise ValueError(f"{name} cannot be given as text; pass the kernel as an object")
-    try:
-        return kind(value)
-    except ValueError as error:
-        raise ValueError(f"{name} must be {'a whole number' if kind is int else 'a number'}, got {value!r}") from error
-
-
-def natural(model: Model) -> type[OverTokens]:
-    """The representation a step of this model takes: what it predicts under UDM, else the denoiser."""
-    if type(model.process) is Uniform and model.predicts in (LeaveOneOut, Score):
-        return LeaveOneOut
-    return Denoiser
-
-
-def two_numbers(noisy: Noisy, generator: Randomness | None) -> tuple[PerPosition, PerPosition]:
-    """Two uniform numbers a position: one for the branch, one for the token."""
+def uniform_pair(noisy: Noisy, generator: Randomness | None) -> tuple[PerPosition, PerPosition]:
+    """Two uniform numbers per position: one for the branch, one for the token."""
     shape, device = tuple(noisy.tokens.shape), noisy.tokens.device
     return uniform(shape, generator, device), uniform(shape, generator, device)
-
-
-def free(noisy: Noisy) -> Flags:
-    """Positions that are not given."""
-    if noisy.fixed is None:
-        return torch.ones_like(noisy.tokens, dtype=torch.bool)
-    return ~noisy.fixed

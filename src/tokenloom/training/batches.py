@@ -1,50 +1,42 @@
 r"""What a step trains on, as a function of the seed and the step alone.
 
-Every random number of step i comes from a generator seeded by (seed, i), and rows from a permutation seeded by
-(seed, epoch).  So a resumed run draws what an uninterrupted one would have drawn, with nothing to restore; and several
-processes, each drawing the whole batch and keeping its part, see what one process would have seen.
+Every random number of row j of step i comes from a generator seeded by (seed, i, j), and rows from a permutation seeded
+by (seed, epoch).  So a resumed run draws what an uninterrupted one would have drawn, with nothing to restore; and
+several processes, each taking its rows of the batch, see what one process would have seen.
 
-Times are antithetic over the whole batch: t_j = floor + (1 - floor) ((u + j)/B mod 1), one u a step.
+Times are antithetic over the whole batch: t_j = floor + (1 - floor) ((u + j)/B mod 1), one u per step.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 import torch
 from torch import Generator, Tensor
 
 from tokenloom.data.base import Dataset, take
-from tokenloom.objectives.base import Objective
-from tokenloom.processes.base import Process
-from tokenloom.randomness import derive_seed
-from tokenloom.state import Noisy
-from tokenloom.types import PerPosition, PerRow, Tokens
+from tokenloom.drawing.randomness import RowGenerators, derive_seed
+from tokenloom.types import Flags, PerPosition, PerRow, Tokens
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Clean sequences, their noisy states and the weight of every position in the mean."""
+    """Clean sequences with their times, given positions, the weight of each position in the mean and a seed per row."""
 
     x_0: Tokens
-    noisy: Noisy
+    t: PerRow
+    given: Flags | None
     weights: PerPosition
+    seeds: tuple[int, ...]
 
     def part(self, rows: slice) -> "Batch":
         """Some rows."""
-        return Batch(self.x_0[rows], self.noisy.sequences(rows), self.weights[rows])
+        given = None if self.given is None else self.given[rows]
+        return Batch(self.x_0[rows], self.t[rows], given, self.weights[rows], self.seeds[rows])
 
-    def to(self, device: torch.device) -> "Batch":
-        """On another device; levels stay float64 where the device has it."""
-        noisy = self.noisy
-        moved = replace(
-            noisy,
-            tokens=noisy.tokens.to(device),
-            t=noisy.t.to(device),
-            alpha_t=noisy.alpha_t.to(device),
-            aux=None if noisy.aux is None else noisy.aux.to(device),
-            fixed=None if noisy.fixed is None else noisy.fixed.to(device),
-        )
-        return Batch(self.x_0.to(device), moved, self.weights.to(device))
+    @property
+    def randomness(self) -> RowGenerators:
+        """A fresh generator for each row."""
+        return RowGenerators(self.seeds)
 
 
 def seeded(*key: int | str) -> Generator:
@@ -52,19 +44,18 @@ def seeded(*key: int | str) -> Generator:
     return torch.Generator().manual_seed(derive_seed(*key))
 
 
-def training_batch(
-    data: Dataset, process: Process, objective: Objective, size: int, step: int, seed: int, floor: float
-) -> Batch:
+def training_batch(data: Dataset, size: int, step: int, seed: int, floor: float) -> Batch:
     """The batch of a step."""
     generator = seeded(seed, "step", step)
     rows = rows_of(len(data.train), size, step, seed)
     x_0, puzzle = take(data.train, rows), None if data.puzzles is None else data.puzzles[0][rows]
     if data.augment is not None:
         x_0, puzzle = data.augment(x_0, puzzle, generator)
-    fixed = None if data.draw_fixed is None else data.draw_fixed(x_0, puzzle, generator)
+    given = None if data.draw_given is None else data.draw_given(x_0, puzzle, generator)
     times = antithetic_times(size, generator, floor)
-    free = torch.ones(x_0.shape, dtype=torch.float64) if fixed is None else (~fixed).double()
-    return Batch(x_0, objective.corrupt(process, x_0, times, generator, fixed), free / free.sum().clamp(min=1))
+    free = torch.ones(x_0.shape, dtype=torch.float64) if given is None else (~given).double()
+    seeds = tuple(derive_seed(seed, "row", step, row) for row in range(size))
+    return Batch(x_0, times, given, free / free.sum().clamp(min=1), seeds)
 
 
 def rows_of(count: int, size: int, step: int, seed: int) -> Tensor:
@@ -85,6 +76,6 @@ def _order(count: int, seed: int, epoch: int) -> Tensor:
 
 
 def antithetic_times(size: int, generator: Generator, floor: float) -> PerRow:
-    """Evenly spread over [floor, 1], shifted together by one uniform number."""
+    """Times evenly spread over [floor, 1], shifted together by one uniform number."""
     offset = torch.rand((), generator=generator, dtype=torch.float64)
     return floor + (1 - floor) * ((offset + torch.arange(size, dtype=torch.float64)) / size % 1)

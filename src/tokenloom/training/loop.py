@@ -4,11 +4,12 @@ A run is a folder: config.json, metrics.jsonl, checkpoints/ (the newest two, eac
 model/ (the averaged weights, for `tokenloom.load`).  Interrupting it (Ctrl-C, SIGTERM) writes a checkpoint first.
 """
 
-import json
 import math
 import signal
 import time
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -19,19 +20,22 @@ from torch import Tensor
 from torch.optim.swa_utils import AveragedModel
 
 from tokenloom.data.base import Dataset
-from tokenloom.model import DiffusionModel, architecture
+from tokenloom.models.checkpoint import Checkpoint, write_checkpoint
+from tokenloom.models.model import DiffusionModel
+from tokenloom.models.network import unwrapped
+from tokenloom.models.store import save_model
 from tokenloom.objectives.base import Objective
-from tokenloom.objectives.head_loss import loss_at
-from tokenloom.store import save_model
+from tokenloom.objectives.head_loss import training_loss
+from tokenloom.objectives.likelihood import Likelihood, Workers
+from tokenloom.support.files import write_json
 from tokenloom.training.batches import Batch, training_batch
-from tokenloom.training.build import build_bound, build_data, build_model, build_objective
-from tokenloom.training.checkpoint import Checkpoint, write_checkpoint
+from tokenloom.training.build import build_model, objective_of
 from tokenloom.training.config import TrainConfig
 from tokenloom.training.reporting import Reporter
 from tokenloom.training.setup import adam, launch, place_average, warm_average
 from tokenloom.training.sharding import Root, gather, whole
 from tokenloom.training.snapshot import find_checkpoint, restore_moments, restore_weights, tensors_of
-from tokenloom.training.validation import Figure, Workers, validate
+from tokenloom.training.validation import validate
 
 PATIENCE = 5
 """Steps in a row whose loss is not finite before the run stops."""
@@ -46,14 +50,14 @@ class Result:
     """The step this part of the run began at; `minutes` counts from there."""
     tokens: int
     minutes: float
-    figure: Figure
+    figure: Likelihood
     entropy: float | None
     parameters: int
     folder: Path
 
 
 def train(config: TrainConfig, resume: bool, reporter: Reporter) -> Result:
-    """Train as the (resolved) config says; `resume` goes on from the newest intact checkpoint."""
+    """Train as the (resolved) config says; `resume` continues from the newest intact checkpoint."""
     fabric = launch(config)
     pieces = fabric.world_size * config.optimiser.accumulate
     if config.optimiser.batch % pieces:
@@ -61,7 +65,7 @@ def train(config: TrainConfig, resume: bool, reporter: Reporter) -> Result:
             f"--optimiser.batch must be a multiple of processes x accumulate = {pieces}, got {config.optimiser.batch}"
         )
     folder = Path(config.out or "")
-    data = build_data(config.data)
+    data = config.data.load()
     with fabric.init_module():
         torch.manual_seed(config.run.seed)
         model = build_model(config, data)
@@ -77,7 +81,8 @@ def train(config: TrainConfig, resume: bool, reporter: Reporter) -> Result:
         restore_moments(saved, model, optimiser)
     start, best = (0, math.inf) if saved is None else (saved.step, saved.state["best"])
     run = _Run(config, fabric, data, model, averaged, optimiser, root, averaged_root, folder, reporter, best)
-    return run.loop(start)
+    with run.listening():
+        return run.loop(start)
 
 
 class _Run:
@@ -100,16 +105,15 @@ class _Run:
         self.config, self.fabric, self.data, self.model = config, fabric, data, model
         self.averaged, self.optimiser, self.root, self.averaged_root = averaged, optimiser, root, averaged_root
         self.folder, self.reporter, self.best = folder, reporter, best
-        self.objective, self.bound = build_objective(config), build_bound(config)
+        self.objective = objective_of(config)
         self.started, self.not_finite, self.stopping = time.monotonic(), 0, False
-        self.latest: tuple[int, Figure] | None = None
+        self.latest: tuple[int, Likelihood] | None = None
 
     def loop(self, start: int) -> Result:
         config, fabric = self.config, self.fabric
         if fabric.is_global_zero:
             self.folder.mkdir(parents=True, exist_ok=True)
-            (self.folder / "config.json").write_text(json.dumps(asdict(config), indent=2))
-        self._listen()
+            write_json(self.folder / "config.json", config.record())
         step = start
         with self.reporter.running(config, start):
             while not self._finished(step):
@@ -129,9 +133,7 @@ class _Run:
     def _take(self, step: int) -> None:
         """One optimiser step; a loss or gradient that is not finite is reported and skipped."""
         config, fabric = self.config, self.fabric
-        batch = training_batch(
-            self.data, self.model.process, self.objective, config.optimiser.batch, step, config.run.seed, config.floor
-        )
+        batch = training_batch(self.data, config.optimiser.batch, step, config.run.seed, config.floor)
         mine, pieces = config.optimiser.batch // fabric.world_size, config.optimiser.accumulate
         rate = self._rate(step)
         for group in self.optimiser.param_groups:
@@ -142,7 +144,7 @@ class _Run:
         for piece in range(pieces):
             begin = fabric.global_rank * mine + piece * mine // pieces
             end = fabric.global_rank * mine + (piece + 1) * mine // pieces
-            part = batch.part(slice(begin, end)).to(fabric.device)
+            part = batch.part(slice(begin, end))
             with fabric.no_backward_sync(self.root, enabled=piece + 1 < pieces):
                 loss = self.root(partial(_mean_loss, self.objective, part)) * fabric.world_size
                 fabric.backward(loss)
@@ -187,33 +189,20 @@ class _Run:
             over = over or (time.monotonic() - self.started) / 60 >= self.config.max_minutes
         return bool(self.fabric.broadcast(over or self.stopping))
 
-    def _validate(self, step: int) -> Figure:
+    def _validate(self, step: int) -> Likelihood:
         run, fabric = self.config.run, self.fabric
-        workers = Workers(fabric.global_rank, fabric.world_size, partial(fabric.all_reduce, reduce_op="sum"))
-        figure = validate(self.averaged_root, self.bound, self.data, run.valid_rows, run.seed, workers)
+        add = partial(fabric.all_reduce, reduce_op="sum")
+        workers = Workers(fabric.global_rank, fabric.world_size, add, self.averaged_root)
+        figure = validate(self.averaged_root.model, self.data, run.valid_rows, run.seed, workers)
         self.reporter.validated(step, figure, self.data.entropy)
-        network = architecture(self.averaged_root.model.network)
-        assert network is not None
-        weights = gather(network.state_dict(), fabric.is_global_zero)
+        model = self.averaged_root.model.describe(step=step, validation=figure.record())
+        weights = gather(unwrapped(model.network).state_dict(), fabric.is_global_zero)
         if fabric.is_global_zero:
-            for name in ("best", "model") if figure.nats < self.best else ("model",):
-                self._export(self.folder / name, step, figure, weights)
-        self.best = min(self.best, figure.nats)
+            for name in ("best", "model") if figure.per_token < self.best else ("model",):
+                save_model(model, self.folder / name, weights)
+        self.best = min(self.best, figure.per_token)
         self.latest = (step, figure)
         return figure
-
-    def _export(self, folder: Path, step: int, figure: Figure, weights: dict[str, Tensor]) -> None:
-        tokenizer = getattr(self.data.decode, "tokenizer", None)
-        about = {
-            "step": step,
-            "data": self.data.name,
-            "fingerprint": self.data.fingerprint,
-            "validation": asdict(figure),
-            "entropy": self.data.entropy,
-            "tokenizer": None if tokenizer is None else json.loads(tokenizer.to_json()),
-            "config": asdict(self.config),
-        }
-        save_model(self.averaged_root.model, folder, about, weights)
 
     def _save(self, step: int) -> None:
         tensors = tensors_of(self.model, self.averaged, self.optimiser, self.fabric.is_global_zero)
@@ -226,14 +215,21 @@ class _Run:
             write_checkpoint(self.folder / "checkpoints", Checkpoint(step, tensors, state))
         self.fabric.barrier()
 
-    def _listen(self) -> None:
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Until it is saved, an interrupted run ends after the step at hand; then signals mean what they did before."""
+
         def stop(number: int, frame: FrameType | None) -> None:
             self.reporter.say("stopping after this step, with a checkpoint")
             self.stopping = True
 
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, stop)
+        before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler or signal.SIG_DFL)
 
 
 def _mean_loss(objective: Objective, batch: Batch, model: DiffusionModel) -> Tensor:
-    return loss_at(model, objective, batch.x_0, batch.noisy, batch.weights).mean
+    return training_loss(model, objective, batch.x_0, batch.t, batch.randomness, batch.given, batch.weights).mean

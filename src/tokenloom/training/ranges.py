@@ -22,7 +22,7 @@ LEAST = {
     "data.vocab_size": 2,
     "data.rows": 2,
 }
-"""Whole numbers, and the least of each."""
+"""Whole numbers, and the least of each; those that a run does not have are passed over."""
 
 POSITIVE = ("max_minutes", "optimiser.lr", "optimiser.eps", "optimiser.clip")
 SHARES = ("floor", "optimiser.ema", "optimiser.beta1", "optimiser.beta2", "network.dropout")
@@ -40,6 +40,9 @@ def check_ranges(config: TrainConfig) -> None:
 
 
 def _check(config: TrainConfig, name: str, low: float, high: float, limit: str) -> None:
-    value = attrgetter(name)(config)
+    try:
+        value = attrgetter(name)(config)
+    except AttributeError:  # an option of another network or data source
+        return
     if value is not None and not low <= value < high:
         raise ValueError(f"--{name.replace('_', '-')} must be {limit}, got {value:g}")

@@ -1,4 +1,4 @@
-"""What a run says while it goes: a live line, metrics.jsonl, and TensorBoard or Weights & Biases on request."""
+"""What a run says while it trains: a live line, metrics.jsonl, and TensorBoard or Weights & Biases on request."""
 
 import json
 import time
@@ -10,15 +10,16 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from tokenloom.objectives.likelihood import Likelihood
+from tokenloom.support.extras import optional
 from tokenloom.training.config import TrainConfig
-from tokenloom.training.validation import Figure
 
 EVERY = 20
 """Steps between two lines of metrics."""
 
 
 class Reporter:
-    """Quiet on every process but the first."""
+    """Quiet on every process except the first."""
 
     def __init__(self, quiet: bool = False) -> None:
         self.console = Console(stderr=True, quiet=quiet)
@@ -49,7 +50,7 @@ class Reporter:
         self._progress = None
 
     def step(self, step: int, loss: float, rate: float, tokens: int) -> None:
-        """After every step."""
+        """Report a step; now and then it becomes a line."""
         if step % EVERY and step > 3:
             return
         now, (then, before) = time.monotonic(), self._mark
@@ -60,12 +61,17 @@ class Reporter:
             text = f"step {step}  loss {loss:.4f}  {speed:,.0f} tokens/s  {self._figure}"
             self._progress.update(self._task, completed=self._share(step), text=text)
 
-    def validated(self, step: int, figure: Figure, entropy: float | None) -> None:
-        """After a validation."""
+    def validated(self, step: int, figure: Likelihood, entropy: float | None) -> None:
+        """Report a validation figure."""
         exact = "" if entropy is None else f" (entropy {entropy:.4f})"
         self._figure = f"valid {figure} nats{exact}"
         self._write(
-            {"step": step, "valid_nats": figure.nats, "valid_standard_error": figure.standard_error, "entropy": entropy}
+            {
+                "step": step,
+                "valid_nats": figure.per_token,
+                "valid_standard_error": figure.per_token_error,
+                "entropy": entropy,
+            }
         )
 
     def say(self, sentence: str) -> None:
@@ -92,11 +98,7 @@ class Reporter:
 def _writers(config: TrainConfig, folder: Path) -> list[Any]:
     writers: list[Any] = []
     if config.run.tensorboard:
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError as error:
-            raise ValueError('--run.tensorboard needs TensorBoard: pip install "tokenloom[train]"') from error
-        board = SummaryWriter(str(folder))
+        board = optional("torch.utils.tensorboard", "train").SummaryWriter(str(folder))
 
         def to_board(record: dict[str, Any]) -> None:
             for key, value in record.items():
@@ -106,10 +108,6 @@ def _writers(config: TrainConfig, folder: Path) -> list[Any]:
 
         writers.append(to_board)
     if config.run.wandb is not None:
-        try:
-            import wandb  # type: ignore[import-not-found]
-        except ImportError as error:
-            raise ValueError("--run.wandb needs Weights & Biases: pip install wandb") from error
-        run = wandb.init(project=config.run.wandb, name=folder.name)
+        run = optional("wandb", "wandb").init(project=config.run.wandb, name=folder.name)
         writers.append(lambda record: run.log(record, step=record["step"]))
     return writers

@@ -8,25 +8,23 @@ import torch
 from torch import Tensor
 from torch.optim.swa_utils import AveragedModel
 
-from tokenloom.model import DiffusionModel
+from tokenloom.models.model import DiffusionModel
+from tokenloom.support.extras import optional
 from tokenloom.training.config import TrainConfig
 from tokenloom.training.sharding import Root, shard
 
 
 def launch(config: TrainConfig) -> Any:
     """One process, or as many as torchrun's environment says, each with the whole model (DDP) or a part (FSDP)."""
-    try:
-        from lightning_fabric import Fabric
-        from lightning_fabric.strategies.model_parallel import ModelParallelStrategy
-    except ImportError as error:
-        raise ValueError('training needs Lightning Fabric: pip install "tokenloom[train]"') from error
+    Fabric = optional("lightning_fabric", "train").Fabric
     world, local = (int(os.environ.get(name, "1")) for name in ("WORLD_SIZE", "LOCAL_WORLD_SIZE"))
     accelerator = "cuda" if torch.cuda.is_available() else "cpu"
     if world == 1:
         return Fabric(accelerator=accelerator, devices=1, precision=config.run.precision)
     strategy: Any = "ddp"
     if config.run.strategy == "fsdp":
-        strategy = ModelParallelStrategy(shard, data_parallel_size=world, tensor_parallel_size=1)
+        parallel = optional("lightning_fabric.strategies.model_parallel", "train")
+        strategy = parallel.ModelParallelStrategy(shard, data_parallel_size=world, tensor_parallel_size=1)
     fabric = Fabric(
         accelerator=accelerator,
         strategy=strategy,

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from torch import Tensor, nn
 
-from tokenloom.model import DiffusionModel
+from tokenloom.models.model import DiffusionModel
 from tokenloom.nn.block import Block
 
 Value = TypeVar("Value")

@@ -9,8 +9,8 @@ from typing import Any
 from torch import Tensor
 from torch.optim.swa_utils import AveragedModel
 
-from tokenloom.model import DiffusionModel
-from tokenloom.training.checkpoint import Checkpoint, newest_intact, read_checkpoint
+from tokenloom.models.checkpoint import Checkpoint, newest_intact, read_checkpoint
+from tokenloom.models.model import DiffusionModel
 from tokenloom.training.reporting import Reporter
 from tokenloom.training.sharding import cut_like, gather
 
@@ -30,14 +30,14 @@ def find_checkpoint(folder: Path, reporter: Reporter) -> Checkpoint:
 
 
 def restore_weights(saved: Checkpoint, model: DiffusionModel, averaged: AveragedModel) -> None:
-    """Before the model is cut into parts."""
+    """Load the weights and their average, before the model is cut into parts."""
     model.load_state_dict(saved.tensors["model"])
     averaged.module.load_state_dict(saved.tensors["ema"])
     averaged.n_averaged.fill_(saved.state["averaged"])
 
 
 def restore_moments(saved: Checkpoint, model: DiffusionModel, optimiser: Any) -> None:
-    """After it."""
+    """Load Adam's moments, after the model is cut into parts."""
     stored = saved.tensors["optimiser"]
     state = {
         index: {"step": stored[f"step.{name}"]} | {key: cut_like(stored[f"{key}.{name}"], parameter) for key in MOMENTS}

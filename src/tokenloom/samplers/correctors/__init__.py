@@ -1,1 +1,1 @@
-"""One corrector a file; each registers itself."""
+"""One corrector per file; each registers itself."""

@@ -2,21 +2,22 @@ r"""The forward-backward corrector (Campbell et al.): noise a little, denoise th
 
     x_{t'} ~ q_{t'|t}(. | x_t) with alpha_{t'} = (1 - amount) alpha_t,   then x_t ~ p(. | x_{t'}), an ancestral step
 
-Both halves carry p_t to p_{t'} and back, so p_t is invariant up to the factorisation of the backward step; for a small
-`amount` it is a step of the chain with rates forward + reverse.  It looks at nothing to decide what to redo.
+Both halves carry p_t to p_{t'} and back, so p_t is invariant up to the factorisation of the backward step.  That error
+does not vanish with more steps of the sampler at a fixed `amount`, only with `amount`: for a small one it is a step of
+the chain with rates forward + reverse.  It looks at nothing to decide what to redo.
 """
 
 from dataclasses import dataclass
 
-from tokenloom.processes import Masked, Uniform
-from tokenloom.randomness import Randomness
+from tokenloom.drawing.randomness import Randomness
+from tokenloom.processes.base import Process
 from tokenloom.samplers.evaluator import Evaluator
-from tokenloom.samplers.kernel import Corrector, register
+from tokenloom.samplers.kernel import CORRECTORS, Corrector
 from tokenloom.samplers.predictors.ancestral import Ancestral
 from tokenloom.state import Noisy
 
 
-@register("forward-backward")
+@CORRECTORS.register("forward-backward")
 @dataclass(frozen=True)
 class ForwardBackward(Corrector):
     """Up and down again."""
@@ -26,7 +27,12 @@ class ForwardBackward(Corrector):
     amount: float = 0.05
     """The share of the signal that is lost and regained."""
 
-    serves = (Uniform, Masked)
+    needs = "a Markov process without an auxiliary variable"
+    exact = False
+
+    @classmethod
+    def serves(cls, process: Process) -> bool:
+        return process.markov and not process.lifted
 
     def __post_init__(self) -> None:
         if self.steps < 1:
@@ -40,8 +46,8 @@ class ForwardBackward(Corrector):
 
     def correct(self, evaluate: Evaluator, noisy: Noisy, generator: Randomness | None, call: int) -> Noisy:
         process = evaluate.process
-        later = process.schedule.inverse((1 - self.amount) * noisy.alpha_t).clamp(max=1)
+        later = process.time_at((1 - self.amount) * noisy.alpha_t).clamp(max=1)
         for _ in range(self.steps):
-            noised = process.arrive(noisy, process.forward(noisy, later).draw(generator), later)
+            noised = process.move_to(noisy, process.forward(noisy, later).draw(generator), later)
             noisy = Ancestral().step(evaluate, noised, noisy.t, generator)
         return noisy

@@ -1,1 +1,1 @@
-"""One predictor a file; each registers itself."""
+"""One predictor per file; each registers itself."""

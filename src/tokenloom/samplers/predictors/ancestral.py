@@ -1,6 +1,6 @@
 r"""Ancestral sampling: x_s from the bridge, averaged over or plugged with the prediction at x_t.
 
-    x_s^l  ~  w_stay [. = x_t^l] + w_prediction nu^l + w_noise pi        (`bridges.py`)
+    x_s^l  ~  w_stay [. = x_t^l] + w_prediction nu^l + w_noise pi        (`processes/bridges.py`)
 
 For UDM either the leave-one-out posterior is plugged in (`eq:param_plug_in`) or the bridge is averaged over the
 denoiser (`eq:param_marginalization`): with exact posteriors the same law (`prop:loo`), and by default whichever the
@@ -14,16 +14,18 @@ positions are settled by their first uniform number and only the others are pred
 from dataclasses import dataclass
 from typing import Literal
 
+from tokenloom.drawing.randomness import Randomness
+from tokenloom.models.model import Model
 from tokenloom.posteriors import Denoiser, LeaveOneOut, OverTokens
-from tokenloom.processes import AbsorbingUniform, Masked, MaskedUniform, MaxCoupling, Uniform
-from tokenloom.randomness import Randomness
-from tokenloom.samplers.evaluator import Evaluator, Model
-from tokenloom.samplers.kernel import Predictor, natural, register, two_numbers
+from tokenloom.samplers.evaluator import Evaluator
+from tokenloom.samplers.kernel import PREDICTORS, Predictor, uniform_pair
 from tokenloom.state import Noisy
 from tokenloom.types import PerRow
 
+THROUGH: dict[str, type[OverTokens]] = {"plug-in": LeaveOneOut, "marginalised": Denoiser}
 
-@register("ancestral")
+
+@PREDICTORS.register("ancestral")
 @dataclass(frozen=True)
 class Ancestral(Predictor):
     """The bridge of the process."""
@@ -31,24 +33,18 @@ class Ancestral(Predictor):
     through: Literal["model", "plug-in", "marginalised"] = "model"
     """Which extension of UDM's bridge: of the leave-one-out posterior, the denoiser, or what the model predicts."""
 
-    serves = (Uniform, Masked, MaxCoupling, AbsorbingUniform, MaskedUniform)
-
     def check(self, model: Model) -> None:
         super().check(model)
-        if self.through == "plug-in" and type(model.process) is not Uniform:
+        if self.through != "model" and THROUGH[self.through] not in model.process.bridge_takes:
             raise ValueError(
-                "the plug-in bridge of the leave-one-out posterior is for Uniform, "
-                f"got {type(model.process).__name__}; leave `through` at model"
+                f"the {self.through} bridge takes the {THROUGH[self.through].__name__}, and that of "
+                f"{type(model.process).__name__} does not; leave `through` at model"
             )
 
     def step(self, evaluate: Evaluator, noisy: Noisy, s: PerRow, generator: Randomness | None) -> Noisy:
         process = evaluate.process
-        branch, token = two_numbers(noisy, generator)
-        answer = evaluate(noisy).at(branch >= process.stay_bound(noisy, s), self._kind(evaluate.model))
-        law = process.bridge(answer.noisy, answer.rows(s), answer.posterior)
-        return process.arrive(noisy, answer.draw_from(law, noisy.tokens, branch, token), s)
-
-    def _kind(self, model: Model) -> type[OverTokens]:
-        if self.through == "model":
-            return natural(model)
-        return LeaveOneOut if self.through == "plug-in" else Denoiser
+        branch, token = uniform_pair(noisy, generator)
+        kind = evaluate.step_kind if self.through == "model" else THROUGH[self.through]
+        local = evaluate(noisy).at(branch >= process.stay_bound(noisy, s), kind)
+        law = process.bridge(local.noisy, local.of_row(s), local.posterior)
+        return process.move_to(noisy, local.draw_from(law, noisy.tokens, branch, token), s)

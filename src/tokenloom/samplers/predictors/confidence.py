@@ -4,8 +4,9 @@ At time s, floor(L alpha_s) of the free positions are visible; those newly unmas
 
     probability   max_k mu_k             margin   the largest minus the second largest             entropy   -H(mu)
 
-or, with a temperature, the largest of score + temperature x Gumbel noise.  A rule of thumb: the order depends on the
-prediction, so the law is not p_0's.
+or, with a temperature, the largest of score + temperature x Gumbel noise.  The order only looks at what is visible, so
+with exact posteriors and at least L steps, which unmask one position at a time, the law is p_0; a chain of fewer steps
+draws the surest positions together, and at no time in between are the marginals those of MDM.
 """
 
 import math
@@ -15,17 +16,17 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from tokenloom.drawing.randomness import Randomness
 from tokenloom.posteriors import Denoiser
-from tokenloom.processes import Masked
-from tokenloom.randomness import Randomness
+from tokenloom.processes.base import Process
 from tokenloom.samplers.evaluator import Evaluator
-from tokenloom.samplers.kernel import Predictor, free, register, two_numbers
+from tokenloom.samplers.kernel import PREDICTORS, Predictor, uniform_pair
 from tokenloom.samplers.selection import gumbel, smallest
 from tokenloom.state import Noisy
 from tokenloom.types import PerRow
 
 
-@register("confidence")
+@PREDICTORS.register("confidence")
 @dataclass(frozen=True)
 class Confidence(Predictor):
     """The surest first."""
@@ -34,26 +35,28 @@ class Confidence(Predictor):
     temperature: float = 0.0
     """Noise on the order."""
 
-    serves = (Masked,)
-    exact = False
+    needs = "a process whose lost tokens become the mask"
+
+    @classmethod
+    def serves(cls, process: Process) -> bool:
+        return process.masking
 
     def __post_init__(self) -> None:
         if not 0 <= self.temperature < math.inf:
             raise ValueError(f"temperature must be in [0, inf), got {self.temperature}")
 
     def step(self, evaluate: Evaluator, noisy: Noisy, s: PerRow, generator: Randomness | None) -> Noisy:
-        process, movable = evaluate.process, free(noisy)
-        assert isinstance(process, Masked)
-        order, token = two_numbers(noisy, generator)
-        hidden = noisy.tokens == process.mask
-        visible = torch.floor(movable.sum(1, keepdim=True) * process.alpha(s)[:, None] + 1e-9).long()
-        count = visible - (movable & ~hidden).sum(1, keepdim=True)
+        process, free = evaluate.process, noisy.free
+        order, token = uniform_pair(noisy, generator)
+        hidden = process.evidence(noisy) == 0
+        visible = torch.floor(free.sum(1, keepdim=True) * process.alpha(s)[:, None] + 1e-9).long()
+        count = visible - (free & ~hidden).sum(1, keepdim=True)
         prediction = evaluate(noisy)
-        answer = prediction.at(hidden & (count > 0), Denoiser)
-        sure = self._score(torch.softmax(answer.posterior.logits.float(), -1)).double()
-        doubt = torch.full_like(order, torch.inf).masked_scatter(answer.where, -sure)
+        local = prediction.at(hidden & (count > 0), Denoiser)
+        sure = self._score(torch.softmax(local.posterior.logits.float(), -1)).double()
+        doubt = torch.full_like(order, torch.inf).masked_scatter(local.where, -sure)
         arriving = prediction.at(smallest(doubt - self.temperature * gumbel(order), count), Denoiser)
-        return process.arrive(noisy, arriving.draw(noisy.tokens, token), s)
+        return process.move_to(noisy, arriving.draw(noisy.tokens, token), s)
 
     def _score(self, probabilities: Tensor) -> Tensor:
         if self.score == "probability":

@@ -1,43 +1,47 @@
-r"""DNDM (Chen et al.): transition times with a *plain* denoiser, which is not told them.
+r"""DNDM (Chen et al.): transition times with a *plain* denoiser, which does not see them.
 
     tau^l with P(tau < t) = 1 - alpha_t, drawn once;   x_s^l ~ mu^l(x_t) where s < tau^l <= t, else x_t^l
 
 The network is asked only when a transition falls into the step.  Given tau the exact posterior is a masked model's
 (`lem:mudm-denoiser-equivalence`), not mu: use `mudm` for a chain that ends in p_0.
+
+The times are the sampler's own memory.  A corrector beside it may change any token; a token it changes before its time
+has come is replaced when it comes, and one it changes afterwards stays, even as noise that the truncation forbids.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-import torch
-
+from tokenloom.drawing.randomness import Randomness, uniform
 from tokenloom.posteriors import Denoiser
-from tokenloom.processes import Process, Uniform
-from tokenloom.randomness import Randomness, uniform
+from tokenloom.processes.base import Process
 from tokenloom.samplers.evaluator import Evaluator
-from tokenloom.samplers.kernel import Predictor, free, register
+from tokenloom.samplers.kernel import PREDICTORS, Predictor
 from tokenloom.state import Noisy
-from tokenloom.types import PerRow
+from tokenloom.types import PerPosition, PerRow
 
 
-@register("dndm")
+@PREDICTORS.register("dndm")
 @dataclass(frozen=True)
 class DNDM(Predictor):
-    """Fixed transition times; `aux` of the state holds them."""
+    """Transition times that are drawn once."""
 
-    serves = (Uniform,)
+    needs = "a Markov process with uniform noise"
     exact = False
 
-    def initial(
-        self, process: Process, batch: int, length: int, generator: Randomness | None, device: torch.device
-    ) -> Noisy:
-        state = process.prior(batch, length, generator, device)
-        u = uniform((batch, length), generator, state.tokens.device)
-        alpha_1 = state.alpha_t[:, None]
-        return replace(state, aux=process.schedule.inverse(alpha_1 + (1 - alpha_1) * u).clamp(max=1))
+    @classmethod
+    def serves(cls, process: Process) -> bool:
+        return process.uniform_noise and process.markov and not process.lifted
 
-    def step(self, evaluate: Evaluator, noisy: Noisy, s: PerRow, generator: Randomness | None) -> Noisy:
-        assert noisy.aux is not None
+    def begin(self, process: Process, noisy: Noisy, generator: Randomness | None) -> PerPosition:
+        """Times up to the state's own: what has not come by then comes below."""
         u = uniform(tuple(noisy.tokens.shape), generator, noisy.tokens.device)
-        arriving = free(noisy) & (noisy.aux > s[:, None]) & (noisy.aux <= noisy.t[:, None])
-        answer = evaluate(noisy).at(arriving, Denoiser)
-        return evaluate.process.arrive(noisy, answer.draw(noisy.tokens, u), s)
+        alpha = noisy.alpha_t[:, None]
+        return process.time_at(alpha + (1 - alpha) * u).minimum(noisy.t[:, None])
+
+    def advance(
+        self, evaluate: Evaluator, noisy: Noisy, s: PerRow, generator: Randomness | None, memory: PerPosition
+    ) -> tuple[Noisy, PerPosition]:
+        u = uniform(tuple(noisy.tokens.shape), generator, noisy.tokens.device)
+        arriving = noisy.free & (memory > s[:, None]) & (memory <= noisy.t[:, None])
+        local = evaluate(noisy).at(arriving, Denoiser)
+        return evaluate.process.move_to(noisy, local.draw(noisy.tokens, u), s), memory

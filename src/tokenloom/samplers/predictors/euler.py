@@ -10,31 +10,35 @@ from dataclasses import dataclass
 
 import torch
 
-from tokenloom.processes import AbsorbingUniform, Masked, MaxCoupling, Uniform
-from tokenloom.randomness import Randomness, uniform
+from tokenloom.drawing.randomness import Randomness, uniform
+from tokenloom.processes.base import Process
 from tokenloom.samplers.evaluator import Evaluator
-from tokenloom.samplers.kernel import Predictor, natural, register, two_numbers
+from tokenloom.samplers.kernel import PREDICTORS, Predictor, uniform_pair
 from tokenloom.samplers.predictors.ancestral import Ancestral
 from tokenloom.state import Noisy
 from tokenloom.types import PerRow
 
 
-@register("euler")
+@PREDICTORS.register("euler")
 @dataclass(frozen=True)
 class Euler(Predictor):
     """First order in the step."""
 
-    serves = (Uniform, Masked, MaxCoupling, AbsorbingUniform)
+    needs = "a process that jumps at random times"
+
+    @classmethod
+    def serves(cls, process: Process) -> bool:
+        return process.has_jump_rates
 
     def step(self, evaluate: Evaluator, noisy: Noisy, s: PerRow, generator: Randomness | None) -> Noisy:
         if bool((s == 0).all()):
             return Ancestral().step(evaluate, noisy, s, generator)
         process = evaluate.process
-        branch, token = two_numbers(noisy, generator)
+        branch, token = uniform_pair(noisy, generator)
         jump = uniform(tuple(noisy.tokens.shape), generator, noisy.tokens.device)
         moving = jump < (noisy.t - s)[:, None] * process.rate_bound(noisy)
-        answer = evaluate(noisy).at(moving, natural(evaluate.model))
-        rates = process.reverse_rates(answer.noisy, answer.posterior)
-        leaving = answer.at(jump) < answer.rows(noisy.t - s)[:, None] * rates.elsewhere().sum(-1)
-        jumped = rates.invert_elsewhere(answer.at(branch), answer.at(token))
-        return process.arrive(noisy, answer.scatter(noisy.tokens, torch.where(leaving, jumped, answer.noisy.tokens)), s)
+        local = evaluate(noisy).at(moving, evaluate.step_kind)
+        rates = process.reverse_rates(local.noisy, local.posterior)
+        leaving = local.of_position(jump) < local.of_row(noisy.t - s)[:, None] * rates.elsewhere().sum(-1)
+        jumped = rates.invert_elsewhere(local.of_position(branch), local.of_position(token))
+        return process.move_to(noisy, local.put(noisy.tokens, torch.where(leaving, jumped, local.noisy.tokens)), s)

@@ -1,8 +1,8 @@
 r"""Gillespie's algorithm: the reverse chain jump by jump, in continuous time, exact for the posteriors it is given.
 
-The rates change with t, so jumps are proposed at a rate that bounds theirs and then thinned.  With beta = -alpha'/alpha
-and lambda = -alpha'/(1 - alpha) (`rates.py`) a position of UDM jumps at most at rate lambda + beta, and going down in
-time its integral is a closed form of the level:
+The rates change with t, so jumps are proposed at a rate that bounds theirs and then thinned.  With beta =
+-alpha'/alpha and lambda = -alpha'/(1 - alpha) (`processes/rates.py`) a position of UDM jumps at most at rate lambda +
+beta, and going down in time its integral is a closed form of the level:
 
     UDM              integral of lambda + beta  =  logit(alpha_s) - logit(alpha_t)
     one-way chains   integral of lambda         =  log(1 - alpha_t) - log(1 - alpha_s)     (MDM, AUDM, max coupling)
@@ -18,12 +18,11 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from tokenloom.mixtures import NOISE, PREDICTION, Mixture, Rates, branches
-from tokenloom.processes import AbsorbingUniform, Masked, MaxCoupling, Process, Uniform
-from tokenloom.randomness import Randomness, select, uniform
-from tokenloom.rates import unmasking
+from tokenloom.drawing.randomness import Randomness, select, uniform
+from tokenloom.processes.base import Process
+from tokenloom.processes.mixtures import NOISE, PREDICTION, Mixture, Rates, branches
 from tokenloom.samplers.evaluator import Evaluator
-from tokenloom.samplers.kernel import Predictor, free, natural, register
+from tokenloom.samplers.kernel import PREDICTORS, Predictor
 from tokenloom.samplers.predictors.ancestral import Ancestral
 from tokenloom.state import Noisy
 from tokenloom.types import Flags, PerRow
@@ -31,15 +30,19 @@ from tokenloom.types import Flags, PerRow
 SMALLEST_LEVEL = 1e-6
 
 
-@register("gillespie")
+@PREDICTORS.register("gillespie")
 @dataclass(frozen=True)
 class Gillespie(Predictor):
-    """One jump at a time; costs about 14 evaluations a position for UDM, one for MDM, whatever the number of steps."""
+    """One jump at a time: about 14 evaluations per position for UDM, one for MDM, whatever the number of steps."""
 
     floor: float = 1e-3
     """The time below which one ancestral step ends the chain."""
 
-    serves = (Uniform, Masked, MaxCoupling, AbsorbingUniform)
+    needs = "a process that jumps at rates with a known integral"
+
+    @classmethod
+    def serves(cls, process: Process) -> bool:
+        return process.has_jump_rates and process.has_rate_integral
 
     def __post_init__(self) -> None:
         if not 0 < self.floor < 1:
@@ -47,7 +50,7 @@ class Gillespie(Predictor):
 
     def step(self, evaluate: Evaluator, noisy: Noisy, s: PerRow, generator: Randomness | None) -> Noisy:
         process = evaluate.process
-        first = process.schedule.inverse(torch.full_like(noisy.t, SMALLEST_LEVEL))
+        first = process.time_at(torch.full_like(noisy.t, SMALLEST_LEVEL))
         noisy = _ancestral(evaluate, noisy, s.maximum(first), generator)
         stop = s.clamp(min=self.floor)
         active = noisy.t > stop
@@ -63,22 +66,21 @@ class Gillespie(Predictor):
         """Every active row goes to its next proposal, or to where it stops."""
         process = evaluate.process
         numbers = uniform((len(rows), 4), generator, noisy.tokens.device)
-        movable = free(noisy)
-        count = movable[rows].sum(1)
+        free = noisy.free
+        count = free[rows].sum(1)
         alpha = process.alpha(noisy.t)
-        alpha[rows] = _next_level(process, alpha[rows], -torch.log1p(-numbers[:, 0]) / count)
+        alpha[rows] = process.level_after(alpha[rows], -torch.log1p(-numbers[:, 0]) / count)
         t = noisy.t.clone()
-        t[rows] = torch.maximum(process.schedule.inverse(alpha[rows]).minimum(t[rows]), stop[rows])
-        arrived = process.arrive(noisy, noisy.tokens, t)
-        proposing = torch.zeros_like(movable)
-        proposing[rows, _nth(movable[rows], (numbers[:, 1] * count).long())] = t[rows] > stop[rows]
-        if isinstance(process, Masked | AbsorbingUniform):
-            proposing &= process.noise(noisy).probability_of(noisy.tokens) > 0
-        answer = evaluate(arrived).at(proposing, natural(evaluate.model))
+        t[rows] = torch.maximum(process.time_at(alpha[rows]).minimum(t[rows]), stop[rows])
+        arrived = process.move_to(noisy, noisy.tokens, t)
+        proposing = torch.zeros_like(free)
+        proposing[rows, _nth(free[rows], (numbers[:, 1] * count).long())] = t[rows] > stop[rows]
+        proposing &= process.rate_bound(arrived) > 0
+        local = evaluate(arrived).at(proposing, evaluate.step_kind)
         branch, token = (torch.zeros_like(noisy.tokens, dtype=torch.float64) for _ in range(2))
         branch[rows], token[rows] = numbers[:, 2:3], numbers[:, 3:4]
-        law = _thinned(process, answer.noisy, process.reverse_rates(answer.noisy, answer.posterior))
-        return replace(arrived, tokens=answer.draw_from(law, noisy.tokens, branch, token))
+        law = _thinned(process, local.noisy, process.reverse_rates(local.noisy, local.posterior))
+        return replace(arrived, tokens=local.draw_from(law, noisy.tokens, branch, token))
 
 
 def _ancestral(evaluate: Evaluator, noisy: Noisy, s: PerRow, generator: Randomness | None) -> Noisy:
@@ -86,24 +88,9 @@ def _ancestral(evaluate: Evaluator, noisy: Noisy, s: PerRow, generator: Randomne
     return Ancestral().step(evaluate, noisy, s, generator) if bool((noisy.t > s).all()) else noisy
 
 
-def _next_level(process: Process, alpha: PerRow, waiting: PerRow) -> PerRow:
-    """The level at which the integrated bound has grown by `waiting`."""
-    if type(process) is Uniform:
-        return torch.sigmoid(torch.logit(alpha) + waiting)
-    return 1 - (1 - alpha) * torch.exp(-waiting)
-
-
 def _thinned(process: Process, noisy: Noisy, rates: Rates) -> Mixture:
     """The law of a proposal: each branch with probability rate / bound, else stay."""
-    weights = rates.weights
-    if type(process) is not Uniform:  # their noise is where the token already is
-        weights = weights * torch.tensor([0.0, 1.0, 0.0], device=weights.device, dtype=weights.dtype)
-    bound = (
-        process.rate_bound(noisy)
-        if type(process) is Uniform
-        else unmasking(noisy.alpha_t[:, None], process.alpha_prime(noisy.t)[:, None])
-    )
-    share = weights / bound.unsqueeze(-1)
+    share = rates.moving() / process.rate_bound(noisy).unsqueeze(-1)
     stay = (1 - share.sum(-1)).clamp(min=0)
     return Mixture(branches(stay, share[..., PREDICTION], share[..., NOISE]), rates.stay, rates.prediction, rates.noise)
 

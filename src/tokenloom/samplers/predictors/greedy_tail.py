@@ -6,41 +6,43 @@ Removes the noise of the last draw, and with it some entropy.
 """
 
 from dataclasses import dataclass, field
+from typing import Any
 
-import torch
-
+from tokenloom.drawing.randomness import Randomness
+from tokenloom.models.model import Model
 from tokenloom.posteriors import Denoiser
-from tokenloom.processes import AbsorbingUniform, Masked, MaskedUniform, MaxCoupling, Process, Uniform
-from tokenloom.randomness import Randomness
-from tokenloom.samplers.evaluator import Evaluator, Model
-from tokenloom.samplers.kernel import Predictor, register
+from tokenloom.processes.base import Process
+from tokenloom.samplers.evaluator import Evaluator
+from tokenloom.samplers.kernel import PREDICTORS, Predictor
 from tokenloom.samplers.predictors.ancestral import Ancestral
 from tokenloom.state import Noisy
-from tokenloom.types import PerRow
+from tokenloom.types import Flags, PerRow
 
 
-@register("greedy-tail")
+@PREDICTORS.register("greedy-tail")
 @dataclass(frozen=True)
 class GreedyTail(Predictor):
     """A predictor around another."""
 
     inner: Predictor = field(default_factory=Ancestral)
 
-    serves = (Uniform, Masked, MaxCoupling, AbsorbingUniform, MaskedUniform)
     exact = False
 
     def prepare(self, model: Model) -> Model:
         self.check(model)
         return self.inner.prepare(model)
 
-    def initial(
-        self, process: Process, batch: int, length: int, generator: Randomness | None, device: torch.device
-    ) -> Noisy:
-        return self.inner.initial(process, batch, length, generator, device)
+    def begin(self, process: Process, noisy: Noisy, generator: Randomness | None) -> Any:
+        return self.inner.begin(process, noisy, generator)
 
-    def step(self, evaluate: Evaluator, noisy: Noisy, s: PerRow, generator: Randomness | None) -> Noisy:
+    def corrected(self, memory: Any, changed: Flags) -> Any:
+        return self.inner.corrected(memory, changed)
+
+    def advance(
+        self, evaluate: Evaluator, noisy: Noisy, s: PerRow, generator: Randomness | None, memory: Any
+    ) -> tuple[Noisy, Any]:
         if bool((s > 0).any()):
-            return self.inner.step(evaluate, noisy, s, generator)
+            return self.inner.advance(evaluate, noisy, s, generator, memory)
         process = evaluate.process
-        answer = evaluate(noisy).at(process.evidence(noisy).isfinite(), Denoiser)
-        return process.arrive(noisy, answer.scatter(noisy.tokens, answer.posterior.logits.argmax(-1)), s)
+        local = evaluate(noisy).at(process.evidence(noisy).isfinite(), Denoiser)
+        return process.move_to(noisy, local.put(noisy.tokens, local.posterior.logits.argmax(-1)), s), memory

@@ -1,4 +1,4 @@
-r"""Masked uniform diffusion: a chain with UDM's marginals driven by a *masked* network as it is.
+r"""Masked uniform diffusion: a chain with UDM's marginals driven by an unmodified *masked* network.
 
 With tau fixed: x_s = x_0 where s < tau <= t, else x_t.  With tau redrawn (`alg:mudm-flag-resampling`)
 
@@ -9,19 +9,20 @@ with tau fixed the limit of many steps is p_0.  Only tokens already lost (tau <=
 those that arrive.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from tokenloom.posteriors import Denoiser
-from tokenloom.processes import Masked, MaskedUniform
-from tokenloom.randomness import Randomness, uniform
-from tokenloom.samplers.evaluator import Evaluator, Model
-from tokenloom.samplers.kernel import Predictor, register
+from tokenloom.drawing.randomness import Randomness
+from tokenloom.models.model import Model
+from tokenloom.processes.base import Process
+from tokenloom.samplers.evaluator import Evaluator
+from tokenloom.samplers.kernel import PREDICTORS, Predictor
 from tokenloom.samplers.predictors.ancestral import Ancestral
+from tokenloom.samplers.predictors.reaudm import Resampled
 from tokenloom.state import Noisy
 from tokenloom.types import PerRow
 
 
-@register("mudm")
+@PREDICTORS.register("mudm")
 @dataclass(frozen=True)
 class MUDM(Predictor):
     """Transition times on top of a masked network."""
@@ -29,24 +30,18 @@ class MUDM(Predictor):
     resample: bool = False
     """Redraw tau after every step."""
 
-    serves = (Masked, MaskedUniform)
+    needs = "a masked process"
     exact_unless = "resample=true"
+
+    @classmethod
+    def serves(cls, process: Process) -> bool:
+        return process.with_transition_times() is not None
 
     def prepare(self, model: Model) -> Model:
         self.check(model)
-        process = model.process
-        if isinstance(process, MaskedUniform):
-            return model
-        assert isinstance(process, Masked)
-        return model.with_process(MaskedUniform(process.vocab_size, schedule=process.schedule, mask_id=process.mask_id))
+        process = model.process.with_transition_times()
+        assert process is not None
+        return model if process is model.process else model.with_process(process)
 
     def step(self, evaluate: Evaluator, noisy: Noisy, s: PerRow, generator: Randomness | None) -> Noisy:
-        process = evaluate.process
-        assert isinstance(process, MaskedUniform)
-        if not self.resample:
-            return Ancestral().step(evaluate, noisy, s, generator)
-        u = uniform(tuple(noisy.tokens.shape), generator, noisy.tokens.device)
-        answer = evaluate(noisy).at(process.lost(noisy), Denoiser)
-        x_0 = answer.draw(noisy.tokens, u)
-        x_s = process.uniform.bridge(noisy, s, x_0).draw(generator)
-        return replace(process.arrive(noisy, x_s, s), aux=process.resample_times(x_0, x_s, s, generator))
+        return (Resampled() if self.resample else Ancestral()).step(evaluate, noisy, s, generator)

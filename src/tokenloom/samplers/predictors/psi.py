@@ -3,27 +3,28 @@ r"""The Psi family: a step of the bridge superposed with a fresh noising of the 
     x_s  ~  kappa q_{s|0,t}(. | nu, x_t)  +  (1 - kappa) q_{s|0}(. | mu)
 
 The bridge takes the leave-one-out posterior nu, the forward part the denoiser mu.  Since the bridge plugged with nu is
-the bridge averaged over mu (`prop:loo`), both parts are written over mu here, whatever the model predicts.  Every kappa
-in [0, 1] keeps the marginals of a position; kappa = 1 is ancestral sampling.  Below 1 positions are redrawn together
-however small the step, so the error in their joint law falls with n steps as about n^{-1/2}, not 1/n.  The masked case
-is ReMDM (`remasking.py`).
+the bridge averaged over mu (`prop:loo`), both parts are written over mu here, whatever the model predicts.  Every
+kappa in [0, 1] keeps the marginals of a position; kappa = 1 is ancestral sampling, whose joint law of several
+positions is off by about 1/n after n steps.  Below 1 positions are redrawn together however small the step, with an
+error of order (1 - kappa) t that later redraws mend only down to t of order n^-1/2: the error falls as n^-1/2 in the
+end, and as 1/n while the steps are few (up to about 100 at kappa = 0.95).  The masked case is ReMDM (`remasking.py`).
 """
 
 from dataclasses import dataclass, replace
 
 import torch
 
-from tokenloom.mixtures import branches
+from tokenloom.drawing.randomness import Randomness
 from tokenloom.posteriors import Denoiser
-from tokenloom.processes import MaxCoupling, Uniform
-from tokenloom.randomness import Randomness
+from tokenloom.processes.base import Process
+from tokenloom.processes.mixtures import branches
 from tokenloom.samplers.evaluator import Evaluator
-from tokenloom.samplers.kernel import Predictor, free, register, two_numbers
+from tokenloom.samplers.kernel import PREDICTORS, Predictor, uniform_pair
 from tokenloom.state import Noisy
 from tokenloom.types import PerRow
 
 
-@register("psi")
+@PREDICTORS.register("psi")
 @dataclass(frozen=True)
 class Psi(Predictor):
     """kappa bridge + (1 - kappa) forward."""
@@ -33,7 +34,11 @@ class Psi(Predictor):
     since: float = 1.0
     """Superpose only at times t up to this; before, the bridge alone."""
 
-    serves = (Uniform, MaxCoupling)
+    needs = "a process that leaves every token in doubt and whose bridge takes the denoiser"
+
+    @classmethod
+    def serves(cls, process: Process) -> bool:
+        return not process.reveals and not process.lifted and Denoiser in process.bridge_takes
 
     def __post_init__(self) -> None:
         for name in ("kappa", "since"):
@@ -42,12 +47,12 @@ class Psi(Predictor):
 
     def step(self, evaluate: Evaluator, noisy: Noisy, s: PerRow, generator: Randomness | None) -> Noisy:
         process = evaluate.process
-        branch, token = two_numbers(noisy, generator)
+        branch, token = uniform_pair(noisy, generator)
         kappa = torch.ones_like(noisy.t).masked_fill(noisy.t <= self.since, self.kappa)
-        moving = free(noisy) & (branch >= kappa[:, None] * process.stay_bound(noisy, s))
-        answer = evaluate(noisy).at(moving, Denoiser)
-        bridge = process.bridge(answer.noisy, answer.rows(s), answer.posterior)
-        share, alpha_s = (answer.rows(value)[:, None] for value in (kappa, process.alpha(s)))
+        moving = noisy.free & (branch >= kappa[:, None] * process.stay_bound(noisy, s))
+        local = evaluate(noisy).at(moving, Denoiser)
+        bridge = process.bridge(local.noisy, local.of_row(s), local.posterior)
+        share, alpha_s = (local.of_row(value)[:, None] for value in (kappa, process.alpha(s)))
         forward = branches(torch.zeros_like(alpha_s), alpha_s, 1 - alpha_s)
         law = replace(bridge, weights=share.unsqueeze(-1) * bridge.weights + (1 - share).unsqueeze(-1) * forward)
-        return process.arrive(noisy, answer.draw_from(law, noisy.tokens, branch, token), s)
+        return process.move_to(noisy, local.draw_from(law, noisy.tokens, branch, token), s)

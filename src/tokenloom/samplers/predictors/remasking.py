@@ -12,7 +12,8 @@ kappa = 1 - sigma / (1 - alpha_s).  Schedules of sigma (Wang et al.):
              and plain MDM again for what is left: every t in [loop_end, loop_start] maps to that one level, and the
              state says the time of the level it has, not that of the grid.
 
-With n steps the error in the joint law of several positions falls as about n^{-1/2}, but for the loop, which keeps an
+With n steps the error in the joint law of several positions falls as n^-1/2 in the end, as in `psi.py`, and as 1/n
+while the steps are few.  (The cap ends at sigma_max whatever eta is, so that kappa = 0 there.)  The loop keeps an
 error of order eta: it redraws positions together, without end, at a level where they still depend on each other.
 """
 
@@ -21,16 +22,16 @@ from typing import Literal
 
 import torch
 
+from tokenloom.drawing.randomness import Randomness
 from tokenloom.posteriors import Denoiser
-from tokenloom.processes import Masked
-from tokenloom.randomness import Randomness
+from tokenloom.processes.base import Process
 from tokenloom.samplers.evaluator import Evaluator
-from tokenloom.samplers.kernel import Predictor, free, register, two_numbers
+from tokenloom.samplers.kernel import PREDICTORS, Predictor, uniform_pair
 from tokenloom.state import Noisy
 from tokenloom.types import PerRow
 
 
-@register("remasking")
+@PREDICTORS.register("remasking")
 @dataclass(frozen=True)
 class Remasking(Predictor):
     """ReMDM with its schedules."""
@@ -45,8 +46,12 @@ class Remasking(Predictor):
     loop_end: float = 0.05
     """Where the loop ends (loop)."""
 
-    serves = (Masked,)
+    needs = "a process whose lost tokens become the mask"
     exact_unless = "schedule=loop"
+
+    @classmethod
+    def serves(cls, process: Process) -> bool:
+        return process.masking
 
     def __post_init__(self) -> None:
         for name in ("eta", "switch"):
@@ -56,20 +61,19 @@ class Remasking(Predictor):
             raise ValueError(f"a loop needs 0 < loop_end < loop_start < 1, got {self.loop_end} and {self.loop_start}")
 
     def step(self, evaluate: Evaluator, noisy: Noisy, s: PerRow, generator: Randomness | None) -> Noisy:
-        process = evaluate.process
-        assert isinstance(process, Masked)
-        branch, token = two_numbers(noisy, generator)
+        process, free = evaluate.process, noisy.free
+        branch, token = uniform_pair(noisy, generator)
         s = self._level_time(s)
         alpha_t, alpha_s = noisy.alpha_t[:, None], process.alpha(s)[:, None]
         sigma = self._sigma(noisy.t, s, alpha_s, alpha_t)
-        hidden = noisy.tokens == process.mask
+        hidden, masks = process.evidence(noisy) == 0, process.noise(noisy).draw(token)
         unmask = (alpha_s - (1 - sigma) * alpha_t) / (1 - alpha_t)
-        remasked = noisy.tokens.masked_fill(free(noisy) & ~hidden & (branch >= 1 - sigma), process.mask)
-        answer = evaluate(noisy).at(free(noisy) & hidden & (branch >= 1 - unmask), Denoiser)
-        return process.arrive(noisy, answer.draw(remasked, token), s)
+        remasked = torch.where(free & ~hidden & (branch >= 1 - sigma), masks, noisy.tokens)
+        local = evaluate(noisy).at(free & hidden & (branch >= 1 - unmask), Denoiser)
+        return process.move_to(noisy, local.draw(remasked, token), s)
 
     def _level_time(self, t: PerRow) -> PerRow:
-        """The time whose level the chain has at grid time t: itself, but for the loop."""
+        """The time whose level the chain has at grid time t: itself, except in the loop."""
         if self.schedule != "loop":
             return t
         after = t * self.loop_start / self.loop_end

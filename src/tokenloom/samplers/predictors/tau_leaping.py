@@ -11,33 +11,37 @@ from dataclasses import dataclass
 
 import torch
 
-from tokenloom.processes import AbsorbingUniform, Masked, MaxCoupling, Uniform
-from tokenloom.randomness import Randomness, uniform
+from tokenloom.drawing.randomness import Randomness, uniform
+from tokenloom.processes.base import Process
 from tokenloom.samplers.evaluator import Evaluator
-from tokenloom.samplers.kernel import Predictor, natural, register, two_numbers
+from tokenloom.samplers.kernel import PREDICTORS, Predictor, uniform_pair
 from tokenloom.samplers.predictors.ancestral import Ancestral
 from tokenloom.state import Noisy
 from tokenloom.types import PerRow
 
 
-@register("tau-leaping")
+@PREDICTORS.register("tau-leaping")
 @dataclass(frozen=True)
 class TauLeaping(Predictor):
     """Frozen rates, with the reject rule."""
 
-    serves = (Uniform, Masked, MaxCoupling, AbsorbingUniform)
+    needs = "a process that jumps at random times"
+
+    @classmethod
+    def serves(cls, process: Process) -> bool:
+        return process.has_jump_rates
 
     def step(self, evaluate: Evaluator, noisy: Noisy, s: PerRow, generator: Randomness | None) -> Noisy:
         if bool((s == 0).all()):
             return Ancestral().step(evaluate, noisy, s, generator)
         process = evaluate.process
-        count, token = two_numbers(noisy, generator)
+        count, token = uniform_pair(noisy, generator)
         branch = uniform(tuple(noisy.tokens.shape), generator, noisy.tokens.device)
         no_jump = torch.exp(-(noisy.t - s)[:, None] * process.rate_bound(noisy))
-        answer = evaluate(noisy).at(count >= no_jump, natural(evaluate.model))
-        rates = process.reverse_rates(answer.noisy, answer.posterior)
-        mean = answer.rows(noisy.t - s)[:, None] * rates.elsewhere().sum(-1)
-        number, zero = answer.at(count), torch.exp(-mean)
+        local = evaluate(noisy).at(count >= no_jump, evaluate.step_kind)
+        rates = process.reverse_rates(local.noisy, local.posterior)
+        mean = local.of_row(noisy.t - s)[:, None] * rates.elsewhere().sum(-1)
+        number, zero = local.of_position(count), torch.exp(-mean)
         once = (number >= zero) & (number < zero * (1 + mean))
-        jumped = rates.invert_elsewhere(answer.at(branch), answer.at(token))
-        return process.arrive(noisy, answer.scatter(noisy.tokens, torch.where(once, jumped, answer.noisy.tokens)), s)
+        jumped = rates.invert_elsewhere(local.of_position(branch), local.of_position(token))
+        return process.move_to(noisy, local.put(noisy.tokens, torch.where(once, jumped, local.noisy.tokens)), s)

@@ -1,0 +1,37 @@
+"""`tokenloom bench`: speed and memory, as ratios within one run; the measurements live in benchmarks/ of a clone.
+
+Every `benchmarks/bench_<name>.py` is a subcommand: its `main` is a function whose parameters are its options.
+"""
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import tyro
+
+from tokenloom.cli.registry import COMMANDS, factory
+
+CLONE = Path(__file__).parents[3]
+
+
+@COMMANDS.register("bench")
+@factory
+def bench_command(args: Sequence[str]) -> Any:
+    """The benchmarks of the clone, which are only imported where the arguments ask for them."""
+    names = sorted(file.stem.removeprefix("bench_") for file in (CLONE / "benchmarks").glob("bench_*.py"))
+    if not names or list(args[:1]) != ["bench"]:
+        return bench
+    if str(CLONE) not in sys.path:
+        sys.path.insert(0, str(CLONE))
+    group = tyro.extras.SubcommandApp()
+    group.__doc__ = bench.__doc__
+    for name in names:
+        group.command(name=name)(import_module(f"benchmarks.bench_{name}").main)
+    return group
+
+
+def bench() -> None:
+    """Measure speed and memory, as ratios within one run."""
+    raise ValueError("benchmarks are part of a clone of the repository, not of the installed package")

@@ -1,0 +1,1 @@
+"""The one exact way a token is drawn; uniform numbers; truncation."""

@@ -1,0 +1,67 @@
+r"""The one way a token is drawn: inversion of the cumulative law, in two levels.
+
+With weights w and u uniform on [0, 1), the draw is the first index i with w_0 + ... + w_i > u * sum(w).  An index of
+weight 0 is never the first to exceed, so it is never drawn.
+
+A float32 cumulative sum over a large vocabulary cannot tell apart events rarer than about 6e-8, nor can a float32
+Gumbel race; float64 over the vocabulary is exact and slow.  Here the vocabulary is cut into blocks.  Block sums are
+float32 sums of positive terms (relative error about 1e-7 each, however small), the block is found by inversion in
+float64 over the few block sums, and the token by inversion in float64 inside the chosen block.  The law is exact to the
+rounding of the probabilities themselves, at the cost of one float32 softmax, and takes one uniform number per position.
+"""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from tokenloom.drawing.randomness import Randomness, uniform
+from tokenloom.support.checks import check_finite_maximum
+
+BLOCK = 256
+
+
+def draw(logits: Float[Tensor, "*shape vocab"], generator: Randomness | None = None) -> Int[Tensor, "*shape"]:
+    """One token per row from softmax(logits)."""
+    check_finite_maximum("logits", logits)
+    return invert(probabilities(logits), uniform(tuple(logits.shape[:-1]), generator, logits.device))
+
+
+def draw_uniform_tokens(u: Float[Tensor, "*shape"], vocab_size: int) -> Int[Tensor, "*shape"]:
+    """Tokens uniform on 0..vocab_size-1 from uniform numbers."""
+    return (u * vocab_size).long().clamp(max=vocab_size - 1)
+
+
+def probabilities(logits: Float[Tensor, "*shape vocab"]) -> Float[Tensor, "*shape vocab"]:
+    """softmax(logits) in float32: every probability down to 1e-38 with a relative error of about 1e-7."""
+    return torch.softmax(logits, -1, dtype=torch.float32)
+
+
+def invert(weights: Float[Tensor, "*shape vocab"], u: Float[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
+    """The index where the cumulative law of `weights` (not negative, any positive sum) first exceeds `u`."""
+    vocab_size = weights.shape[-1]
+    if vocab_size <= 2 * BLOCK:
+        return _invert_directly(weights, u)[0]
+    sums = _block_sums(weights)
+    block, within = _invert_directly(sums, u)
+    index = block.unsqueeze(-1) * BLOCK + torch.arange(BLOCK, device=weights.device)
+    inside = weights.gather(-1, index.clamp(max=vocab_size - 1)) * (index < vocab_size)
+    return block * BLOCK + _invert_directly(inside, within)[0]
+
+
+def _block_sums(weights: Tensor) -> Tensor:
+    full = weights.shape[-1] // BLOCK * BLOCK
+    sums = weights[..., :full].view(*weights.shape[:-1], full // BLOCK, BLOCK).sum(-1)
+    rest = weights[..., full:].sum(-1, keepdim=True)
+    return torch.cat([sums, rest], -1)
+
+
+def _invert_directly(weights: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
+    """The index, and where u falls inside it as a fraction in [0, 1): a uniform number for the next level."""
+    cumulative = weights.double().cumsum(-1)
+    total = cumulative[..., -1:]
+    target = torch.minimum(u.double().unsqueeze(-1) * total, total.nextafter(torch.zeros_like(total)))
+    index = torch.searchsorted(cumulative, target, right=True)
+    share = weights.gather(-1, index).double()
+    before = cumulative.gather(-1, index) - share
+    within = ((target - before) / share).clamp(0, 1)
+    return index.squeeze(-1), within.squeeze(-1)

@@ -1,0 +1,61 @@
+r"""Where random numbers come from: one generator for a batch, or one per row.
+
+With one generator per row, what a row draws depends on its own seed alone, so that row i of a batch is the row that
+would be drawn alone.  Everything here draws by inversion and asks for a fixed count of uniform numbers per position,
+which is what makes that possible.
+"""
+
+import hashlib
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float, Int
+from torch import Generator, Tensor
+
+
+class RowGenerators:
+    """One generator per row, from one seed per row."""
+
+    def __init__(self, seeds: Sequence[int], device: torch.device | str = "cpu") -> None:
+        self.device = torch.device(device)
+        self.rows = [Generator(device=self.device).manual_seed(seed) for seed in seeds]
+
+    @classmethod
+    def spawn(cls, seed: int, batch: int, device: torch.device | str = "cpu") -> "RowGenerators":
+        """Unrelated seeds for rows 0..batch-1 of one seed; a longer batch starts with the same rows."""
+        return cls([derive_seed(seed, "row", row) for row in range(batch)], device)
+
+    def select(self, index: Sequence[int]) -> "RowGenerators":
+        """The generators of some rows, shared with this."""
+        chosen = RowGenerators([], self.device)
+        chosen.rows = [self.rows[row] for row in index]
+        return chosen
+
+    def uniform(self, shape: tuple[int, ...]) -> Float[Tensor, "*shape"]:
+        """One row of numbers from each generator."""
+        if shape[0] != len(self.rows):
+            raise ValueError(f"there are generators for {len(self.rows)} rows, but the batch has {shape[0]}")
+        numbers = torch.empty(shape, device=self.device, dtype=torch.float64)
+        for row, generator in zip(numbers.unbind(), self.rows, strict=True):
+            row.uniform_(generator=generator)
+        return numbers
+
+
+Randomness = Generator | RowGenerators
+
+
+def uniform(shape: tuple[int, ...], generator: Randomness | None, device: torch.device) -> Float[Tensor, "*shape"]:
+    """float64 numbers in [0, 1): 53 random bits, so rare events keep their frequency."""
+    if isinstance(generator, RowGenerators):
+        return generator.uniform(shape)
+    return torch.rand(shape, generator=generator, device=device, dtype=torch.float64)
+
+
+def select(generator: Randomness | None, rows: Int[Tensor, "rows"]) -> Randomness | None:
+    """Randomness for some rows of a batch: theirs, where each row has its own."""
+    return generator.select(rows.tolist()) if isinstance(generator, RowGenerators) else generator
+
+
+def derive_seed(*key: int | str) -> int:
+    """A seed that depends on nothing but its key."""
+    return int.from_bytes(hashlib.sha256(repr(key).encode()).digest()[:8], "big") >> 1

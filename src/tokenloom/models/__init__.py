@@ -1,0 +1,5 @@
+"""A network, a process, what it predicts and what is known of it; saved, loaded, bundled."""
+
+from tokenloom.models.model import DiffusionModel, Model
+
+__all__ = ["DiffusionModel", "Model"]

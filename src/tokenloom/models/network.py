@@ -1,0 +1,98 @@
+"""The one rule for how a network is called, whoever wrote it and whatever wraps it.
+
+A network is a callable (tokens, time) -> logits.  It may offer more, each on its own:
+
+    features(tokens, time), head(features)   the split: a sampler computes few logits, and training none of them twice
+    head.is_linear                           logits are head.weight @ features + head.bias, as those of an nn.Linear
+    length, timeless, causal, hollow         longest sequence; whether it ignores the time, the future, its own token
+    marks_given                              it takes `given=`, the flags of given positions
+    num_states, num_outputs                  how many ids it embeds, how many logits it puts out
+
+Under a process that shows its auxiliary variable the call is (tokens, time, absorbing).  A compiled or data-parallel
+network is called itself, never the network inside it: for features it is asked with `features_only=True` where its
+inner network knows that word, else for all logits.
+"""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from torch import Tensor, nn
+
+from tokenloom.state import NetworkInput
+
+
+@runtime_checkable
+class LinearHead(Protocol):
+    """A linear map from the features of a position to its logits: `weight` @ features + `bias` (which may be None)."""
+
+    @property
+    def weight(self) -> Tensor: ...
+    @property
+    def bias(self) -> Tensor | None: ...
+    def __call__(self, features: Tensor) -> Tensor: ...
+
+
+def unwrapped(network: Any) -> Any:
+    """The network inside compiled and data-parallel wrappers, or the network itself."""
+    if isinstance(network, nn.DataParallel | nn.parallel.DistributedDataParallel):
+        return unwrapped(network.module)
+    inner = getattr(network, "_orig_mod", None)
+    return network if inner is None else unwrapped(inner)
+
+
+@dataclass(frozen=True)
+class NetworkCall:
+    """A network with the way it is called."""
+
+    network: Callable[..., Any]
+
+    @property
+    def inner(self) -> Any:
+        """The network without wrappers."""
+        return unwrapped(self.network)
+
+    def attribute(self, name: str, default: Any) -> Any:
+        """What the network says of itself."""
+        return getattr(self.inner, name, default)
+
+    @property
+    def splits(self) -> bool:
+        """Whether features and head can be asked for apart."""
+        if not (hasattr(self.inner, "features") and hasattr(self.inner, "head")):
+            return False
+        return self.network is self.inner or "features_only" in inspect.signature(self.inner.forward).parameters
+
+    def features(self, shown: NetworkInput) -> Tensor:
+        """Everything but the head, of a network that splits."""
+        arguments, options = self._arguments(shown)
+        if self.network is self.inner:
+            inner: Any = self.network
+            features: Tensor = inner.features(*arguments, **options)
+            return features
+        called: Tensor = self.network(*arguments, **options, features_only=True)
+        return called
+
+    def logits(self, shown: NetworkInput, num_outputs: int) -> Tensor:
+        """The logits at every position, checked for their shape."""
+        arguments, options = self._arguments(shown)
+        logits = self.network(*arguments, **options)
+        expected = [*shown.tokens.shape, num_outputs]
+        if not isinstance(logits, Tensor) or list(logits.shape) != expected:
+            got = list(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
+            raise ValueError(
+                f"the network must return logits of shape {expected} for tokens of shape {expected[:2]}, got {got}"
+            )
+        return logits
+
+    @property
+    def linear_head(self) -> LinearHead | None:
+        """The head, where the network splits and the head is a plain `nn.Linear` or says that it `is_linear`."""
+        head: Any = self.inner.head if self.splits else None
+        return head if type(head) is nn.Linear or getattr(head, "is_linear", False) else None
+
+    def _arguments(self, shown: NetworkInput) -> tuple[tuple[Tensor, ...], dict[str, Tensor]]:
+        absorbing = () if shown.absorbing is None else (shown.absorbing,)
+        marked = {"given": shown.given} if shown.given is not None and self.attribute("marks_given", False) else {}
+        return (shown.tokens, shown.time, *absorbing), marked

@@ -1,0 +1,29 @@
+"""A causal transformer, the autoregressive baseline: the output at a position sees the tokens before it."""
+
+import torch
+from torch import nn
+
+from tokenloom.nn.attention import Hidden
+from tokenloom.nn.base import NETWORKS
+from tokenloom.nn.block import Condition
+from tokenloom.nn.transformer import Transformer, TransformerConfig
+
+
+@NETWORKS.register("causal")
+class CausalTransformer(Transformer):
+    """The output at a position sees the tokens before it: an autoregressive baseline."""
+
+    causal = True
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__(config)
+        self.start = nn.Parameter(0.02 * torch.randn(config.width))
+        self.blocks = self._blocks(config.depth)
+
+    def encode(self, x: Hidden, condition: Condition) -> Hidden:
+        start = self.start.to(x.dtype).expand(len(x), 1, -1)
+        x = torch.cat([start, x[:, :-1]], 1)
+        mask = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).tril()
+        for block in self.blocks:
+            x = block(x, condition, mask)
+        return x

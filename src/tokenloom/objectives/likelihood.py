@@ -1,0 +1,172 @@
+r"""The likelihood of data under a model, in nats, with an error bar that means what it says.
+
+    -log p(x_0) <= prior term + int_0^1 E[loss of x_t] dt,      one number X_i per sequence, from `samples` times each;
+
+exact and without times for a causal network.  `time_integral.py` says how the times are drawn and the error follows.
+It covers the draw of the sequences and of the noise, as an estimate of the mean over all data.
+
+The noise of a row comes from a generator of its own, so neither the batch nor the number of processes that share the
+work changes a figure.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Float
+from torch import Generator, Tensor
+
+from tokenloom.drawing.randomness import RowGenerators, derive_seed
+from tokenloom.models.model import Model, evaluating
+from tokenloom.objectives.base import Objective
+from tokenloom.objectives.bound import Bound
+from tokenloom.objectives.grouped_ratio import grouped_ratio
+from tokenloom.objectives.head_loss import training_loss
+from tokenloom.objectives.time_integral import Times, group_levels, group_size, levels_to_times
+from tokenloom.types import Flags, PerRow, Tokens
+
+Work = Callable[[Model], Tensor]
+PerTime = Float[Tensor, "times"]
+"""One value for each time of each sequence, those of a sequence next to each other."""
+
+
+@dataclass(frozen=True, eq=False)
+class Likelihood:
+    """Nats per sequence and per free token; an upper bound of -log p unless `exact`."""
+
+    nats: float
+    """Mean nats per sequence."""
+    standard_error: float
+    """Standard error of `nats`; NaN for a single sequence."""
+    per_token: float
+    """Nats per free token."""
+    per_token_error: float
+    """Standard error of `per_token`."""
+    sequences: int
+    tokens: int
+    """Free tokens."""
+    time_samples: int
+    """Times per sequence; 0 where none are needed."""
+    estimator: str
+    exact: bool
+    per_sequence: Float[Tensor, "sequences"]
+    """Nats of every sequence: unbiased, each with its own noise."""
+
+    @property
+    def bits_per_token(self) -> float:
+        """Nats per token in base 2."""
+        return self.per_token / math.log(2)
+
+    @property
+    def perplexity(self) -> float:
+        """exp(nats per token)."""
+        return math.exp(self.per_token)
+
+    def record(self) -> dict[str, float | int | str | bool]:
+        """The figures, without those of single sequences, for a file."""
+        names = ("nats", "standard_error", "per_token", "per_token_error", "sequences", "tokens", "time_samples")
+        return {name: getattr(self, name) for name in (*names, "estimator", "exact", "bits_per_token", "perplexity")}
+
+    def __str__(self) -> str:
+        return f"{self.per_token:.4f} ± {self.per_token_error:.4f}"
+
+
+@dataclass(frozen=True)
+class Workers:
+    """Which of how many processes this is, the sum of a tensor over all of them, and how a model in parts is called."""
+
+    rank: int = 0
+    count: int = 1
+    add: Callable[[Tensor], Tensor] = torch.Tensor.clone
+    call: Callable[[Work], Tensor] | None = None
+
+
+ALONE = Workers()
+
+
+@torch.no_grad()
+def nelbo(
+    model: Model,
+    x_0: Tokens,
+    samples: int = 4,
+    times: Times = "stratified",
+    generator: Generator | None = None,
+    batch: int = 64,
+    given: Flags | None = None,
+    workers: Workers = ALONE,
+) -> Likelihood:
+    """The negative log-likelihood of the free positions of `x_0`, or its bound; `batch` rows per network call."""
+    _check(x_0, samples, times, batch)
+    model.process.check_clean(x_0, given)
+    bound, count = Bound.of_model(model), len(x_0)
+    samples = 1 if bound.exact else samples
+    group = 1 if bound.exact else group_size(count, samples)
+    seed = int(torch.randint(2**62, (), generator=generator, device="cpu" if generator is None else generator.device))
+    with evaluating(model):
+        levels = group_levels(count, samples, group, times, torch.Generator().manual_seed(seed), torch.device("cpu"))
+        t, weights = levels_to_times(levels.flatten(), model.process)
+        rows = _Rows(model, x_0, given, batch, workers)
+        totals = rows.nats(bound.integral, t, 1 if bound.exact else weights, samples, seed)
+        if bound.prior is not None:
+            totals = totals + rows.nats(bound.prior, torch.ones(count, dtype=torch.float64), 1, 1, seed)
+    free = torch.full_like(totals, x_0.shape[1]) if given is None else (~given).sum(-1, dtype=torch.float64).cpu()
+    how = f"{type(bound.integral).__name__} + prior term, {times} times in groups of {group}"
+    found = likelihood_of(totals, free, group, "exact, next token" if bound.exact else how, bound.exact)
+    return replace(found, time_samples=0 if bound.exact else samples)
+
+
+def likelihood_of(nats: PerRow, free: PerRow, group: int, estimator: str, exact: bool) -> Likelihood:
+    """The figures of sequences whose nats and free tokens are known; rows of a group depend on one another."""
+    mean = grouped_ratio(nats, torch.ones_like(nats), group)
+    per_token = grouped_ratio(nats, free, group)
+    return Likelihood(*mean, *per_token, len(nats), int(free.sum()), 0, estimator, exact, nats)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Sequences to score, some at a time, shared between processes."""
+
+    model: Model
+    x_0: Tokens
+    given: Flags | None
+    batch: int
+    workers: Workers
+
+    def nats(
+        self, term: Objective, t: PerTime, weights: PerTime | int, samples: int, seed: int
+    ) -> Float[Tensor, "sequences"]:
+        """A term's sum over the free positions of every sequence, averaged over its `samples` times."""
+        index = torch.arange(len(self.x_0)).repeat_interleave(samples)
+        found = torch.zeros(len(index), dtype=torch.float64)
+        chunks = torch.split(torch.arange(len(index)), self.batch)
+        for first in range(0, len(chunks), self.workers.count):
+            number = first + self.workers.rank
+            part = chunks[number % len(chunks)]  # without a chunk of its own it runs too: a model in parts needs all
+            seeds = [derive_seed(seed, term.name, row) for row in part.tolist()]
+            losses = self._losses(term, index[part], t[part], seeds)
+            if number < len(chunks):
+                found[part] = losses
+        device = self.model.device or torch.device("cpu")
+        return (self.workers.add(found.to(device)).cpu() * weights).view(-1, samples).mean(-1)
+
+    def _losses(self, term: Objective, index: Tensor, t: PerRow, seeds: list[int]) -> PerRow:
+        rows = index.to(self.x_0.device)
+        x_0, given = self.x_0[rows], None if self.given is None else self.given[rows]
+        generator = RowGenerators(seeds, self.x_0.device)
+
+        def work(model: Model) -> Tensor:
+            loss = training_loss(model, term, x_0, t.to(x_0.device), generator, given)
+            return loss.per_token.sum(-1, dtype=torch.float64)
+
+        return (work(self.model) if self.workers.call is None else self.workers.call(work)).cpu()
+
+
+def _check(x_0: Tensor, samples: int, times: str, batch: int) -> None:
+    if not len(x_0):
+        raise ValueError("x_0 holds no sequence; there is nothing to score")
+    for name, value in (("samples", samples), ("batch", batch)):
+        if value < 1:
+            raise ValueError(f"{name} must be at least 1, got {value}")
+    if times not in ("antithetic", "stratified"):
+        raise ValueError(f"times must be antithetic or stratified, got {times!r}")

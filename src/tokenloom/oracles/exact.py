@@ -1,0 +1,152 @@
+r"""Exact networks: the true posterior of a known distribution p_0, usable wherever a network is.
+
+Each position's evidence goes in (`processes/forward.py`), the exact leave-one-out posterior comes out,
+
+    nu^l(k) ~ sum over x_0 with x_0^l = k of p_0(x_0) prod_{j != l} q(x_t^j | x_0^j, aux^j),
+
+and from it, exactly, whatever representation the oracle is asked to predict.  This holds for every process: the
+auxiliary variable only enters through the evidence.  Where x_t has probability 0 the posterior is not defined; the
+oracle answers with the uniform law there.
+"""
+
+from abc import ABC, abstractmethod
+from copy import copy
+from typing import TypeVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from tokenloom.drawing.randomness import Randomness
+from tokenloom.posteriors import (
+    LeaveOneOut,
+    OverTokens,
+    Posterior,
+    Score,
+    add_evidence,
+    as_posterior,
+    check_representation,
+    convert_at,
+)
+from tokenloom.processes.base import Process
+from tokenloom.schedules import Schedule
+from tokenloom.state import Noisy
+from tokenloom.support.about import About
+from tokenloom.support.checks import check_device
+from tokenloom.types import Logits, PerRow, Tokens
+
+Self = TypeVar("Self", bound="ExactModel")
+
+
+class ExactModel(ABC):
+    """A model without a network: what both oracles share."""
+
+    hollow = causal = timeless = False
+    marks_given = True
+    linear_head = None
+    about = About()
+
+    def __init__(
+        self,
+        length: int,
+        process: Process,
+        schedule: Schedule | None,
+        predicts: type[Posterior],
+    ) -> None:
+        check_representation(predicts)
+        _check_order(process)
+        self.length = length
+        self.process = process if schedule is None else process.with_schedule(schedule)
+        self.predicts = predicts
+
+    @property
+    def schedule(self) -> Schedule:
+        return self.process.schedule
+
+    def predict(self, noisy: Noisy) -> Posterior:
+        """The exact posterior at x_t, in the representation this model predicts."""
+        self.process.check_state(noisy)
+        self._check_length(noisy.tokens)
+        blank = self.table.new_zeros((*noisy.tokens.shape, self.process.vocab_size))
+        check_device("x_t", noisy.tokens, blank)
+        evidence = add_evidence(blank, noisy.tokens, self.process.evidence(noisy))
+        logits = self._leave_one_out(evidence)
+        possible = logits.amax(-1, keepdim=True) > -torch.inf
+        return convert_at(LeaveOneOut(torch.where(possible, logits, 0)), self.predicts, noisy, self.process)
+
+    def body(self, noisy: Noisy) -> Tensor:
+        """What a network would put out: the logits of the prediction."""
+        prediction = self.predict(noisy)
+        if isinstance(prediction, Score):
+            return prediction.log_ratios
+        assert isinstance(prediction, OverTokens)
+        return prediction.logits
+
+    def head(self, features: Float[Tensor, "rows features"]) -> Float[Tensor, "rows out"]:
+        """The logits, which the body has computed already."""
+        return features
+
+    def interpret(self, logits: Float[Tensor, "batch length out"], noisy: Noisy) -> Posterior:
+        """Logits of the prediction as the posterior they are."""
+        return as_posterior(logits, self.predicts)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the table lies."""
+        return self.table.device
+
+    def with_process(self: Self, process: Process) -> Self:
+        """The same distribution under another process."""
+        _check_order(process)
+        other = copy(self)
+        other.process = process
+        return other
+
+    @property
+    @abstractmethod
+    def table(self) -> Tensor:
+        """The tensor whose dtype and device the oracle computes with."""
+
+    @abstractmethod
+    def _leave_one_out(self, evidence: Logits) -> Logits:
+        """log nu, up to a constant per position, from log q(x_t^l | x_0^l = k)."""
+
+    @abstractmethod
+    def sample(self, batch: int, generator: Randomness | None = None) -> Tokens:
+        """Exact draws from p_0."""
+
+    @abstractmethod
+    def log_likelihood(self, x_0: Tokens) -> PerRow:
+        """log p_0(x_0) in nats."""
+
+    @abstractmethod
+    def entropy(self) -> float:
+        """The entropy of p_0 in nats, the least any model's negative log-likelihood can be on average."""
+
+    def _check_length(self, tokens: Tokens) -> None:
+        if tokens.shape[1] != self.length:
+            raise ValueError(f"this oracle knows sequences of length {self.length}, got {tokens.shape[1]}")
+
+    def _check_mask_unused(self, marginals: Tensor) -> None:
+        mask = self.process.mask_in_vocabulary
+        if mask is not None and bool((marginals[..., mask] > 0).any()):
+            raise ValueError(f"p_0 puts mass on token {mask}, which is the mask: clean data is never masked")
+
+
+def _check_order(process: Process) -> None:
+    if process.sequential:
+        raise ValueError(
+            f"an oracle sees every position, and under {type(process).__name__} a prediction sees earlier ones only; "
+            "sample() and log_likelihood() of the oracle are exact without it"
+        )
+
+
+def check_distribution(name: str, probabilities: Tensor) -> None:
+    """The last dimension holds probabilities that sum to 1."""
+    if not probabilities.is_floating_point():
+        raise ValueError(f"{name} must be a float tensor of probabilities, got {probabilities.dtype}")
+    if not bool((probabilities >= 0).all()):
+        raise ValueError(f"{name} must not be negative or NaN, got {probabilities.min().item():g}")
+    total = probabilities.sum(-1)
+    if not torch.allclose(total, torch.ones_like(total), atol=1e-5):
+        raise ValueError(f"{name} must sum to 1, got {total.flatten()[(total - 1).abs().argmax()].item():g}")

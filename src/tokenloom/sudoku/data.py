@@ -1,0 +1,266 @@
+r"""Sudoku: grids whose rows, columns and boxes hold every digit once, of side 4, 6 (boxes 2 high, 3 wide) and 9.
+
+A sequence is a complete grid in reading order and a token a digit minus one.  The grids come from a file, or every one
+is searched anew from a random start and then moved by a random symmetry.  The symmetries g keep the rules,
+
+    g = relabel the digits o permute bands and stacks o permute rows within bands, columns within stacks (o transpose),
+
+with the transposition only where boxes are square: 9! 2 6^8 of them for side 9, 6! 3456 for side 6, 4! 128 for side 4.
+`augment` draws from this group, so no two splits may share a grid *up to* it.  Splits go by an invariant: for rows a
+and b, the permutation that takes the digit of a to the digit of b in the same column keeps its cycle type when digits
+are relabelled and columns permuted, and inverts when a and b change places.  The cycle types of all pairs of rows and
+of all pairs of columns agree for equivalent grids.  Grids with equal invariants stay on one side, equivalent or not.
+
+Side 6 has 49 classes, of which whole ones are held out.  Side 4 has 288 grids in 2 classes, too few to hold one out:
+there the grids themselves are split, with no augmentation (it would carry validation grids into training).  A held-out
+grid of side 4 is never a training grid, but it is the image of one: its loss says little about new classes.
+"""
+
+import hashlib
+import random
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Int
+from torch import Generator, Tensor
+
+from tokenloom.data.base import SOURCES, Dataset, Source
+from tokenloom.data.decoder import Decoder
+from tokenloom.drawing.categorical import draw_uniform_tokens
+from tokenloom.drawing.randomness import uniform
+from tokenloom.sudoku.network import grid_relations
+from tokenloom.sudoku.puzzles import minimal_puzzles, read_puzzles
+from tokenloom.sudoku.solver import BLANK, box_shape, random_grid, solve
+from tokenloom.types import Flags, Tokens
+
+GIVENS = {4: (4, 10), 6: (8, 24), 9: (17, 50)}
+"""The range of givens by default: from the fewest that can make a solution unique to about two thirds of the cells."""
+
+UNIQUE_SHARE = 0.75
+"""How many of the rows with a puzzle are given a superset of it; the others are given cells at random."""
+
+EXTRA = 12
+"""The most cells that are given beyond a puzzle."""
+
+CHUNK = 8192
+"""Grids whose invariants are computed at once."""
+
+
+def load_sudoku(
+    side: int,
+    path: Path | None = None,
+    rows: int = 20_000,
+    seed: int = 0,
+    valid_fraction: float = 0.05,
+    givens: tuple[int, int] | None = None,
+    puzzles: Literal["random", "unique"] = "random",
+    cache: Path | None = None,
+) -> Dataset:
+    """Complete grids: the first `rows` solutions of the file, or `rows` random ones (at most the 288 of side 4).
+
+    `valid_fraction` is met as nearly as whole classes allow.  `givens` is the range of `draw_given`, with both ends.
+    With `puzzles="unique"` every grid comes with a puzzle that has it as its one solution: the file's, or one that
+    cannot lose a given, found once and kept in `cache`.
+    """
+    height, width = box_shape(side)
+    low, high = GIVENS[side] if givens is None else givens
+    if not 0 <= low <= high <= side * side:
+        raise ValueError(f"givens must be a range within 0..{side * side} for side {side}, got {low}..{high}")
+    if not 0 < valid_fraction < 1:
+        raise ValueError(f"valid_fraction must be in (0, 1), got {valid_fraction:g}")
+    if rows < 2:
+        raise ValueError(f"rows must be at least 2, one for each split, got {rows}")
+    grids, marks = _rows(side, path, rows, seed, puzzles == "unique", cache)
+    classes: Sequence[Hashable] = [tuple(grid) for grid in grids.tolist()] if side == 4 else class_keys(grids, side)
+    held_out = _hold_out(classes, valid_fraction, seed)
+    train, valid = grids[~held_out], grids[held_out]
+    digest = hashlib.sha256(repr((side, rows, seed, valid_fraction, low, high)).encode())
+    for table in (train, valid, *(() if marks is None else (marks,))):
+        digest.update(repr(tuple(table.shape)).encode() + table.numpy().tobytes())
+    return Dataset(
+        name=f"sudoku-{side}x{side}",
+        vocab_size=side,
+        train=train,
+        valid=valid,
+        fingerprint=digest.hexdigest(),
+        decode=grid_decoder(side),
+        augment=None if side == 4 else partial(augment_puzzles, side=side),
+        draw_given=partial(draw_given, low=low, high=high),
+        puzzles=None if marks is None else (marks[~held_out], marks[held_out]),
+        relations=grid_relations(side, height, width),
+    )
+
+
+def _rows(
+    side: int, path: Path | None, rows: int, seed: int, unique: bool, cache: Path | None
+) -> tuple[Tokens, Flags | None]:
+    """The grids and, where asked for, their puzzles."""
+    if path is None and not unique:
+        return random_grids(side, rows, seed), None
+    found = minimal_puzzles(side, rows, seed, cache) if path is None else read_puzzles(path, rows)
+    if path is not None and found.side != side:
+        raise ValueError(f"{path.name} holds grids of side {found.side}, but side is {side}; pass side={found.side}")
+    return found.solutions, found.given if unique else None
+
+
+def random_grids(side: int, rows: int, seed: int) -> Tokens:
+    """Complete grids as int8, each from a search of its own; for side 4 distinct ones, at most all 288."""
+    order = random.Random(seed)
+    if side == 4:
+        every = solve([BLANK] * 16, side, limit=1000)
+        return torch.tensor(order.sample(every, min(rows, len(every))), dtype=torch.int8)
+    grids = torch.tensor([random_grid(side, order) for _ in range(rows)])
+    return augment(grids, torch.Generator().manual_seed(seed), side).to(torch.int8)
+
+
+def grid_decoder(side: int) -> Decoder:
+    """A grid with its boxes set apart; what is not a digit (a mask) is a dot."""
+    height, width = box_shape(side)
+
+    def after(position: int) -> str:
+        row, column = divmod(position, side)
+        if column < side - 1:
+            return "  " if (column + 1) % width == 0 else " "
+        return "\n\n" if (row + 1) % height == 0 and row < side - 1 else "\n"
+
+    return Decoder(lambda token: str(token + 1) if 0 <= token < side else ".", after)
+
+
+@SOURCES.register("sudoku")
+@dataclass(frozen=True)
+class SudokuSource(Source):
+    """Complete grids, generated or from a file, with the givens of puzzles."""
+
+    kind: str = "sudoku"
+    side: int = 9
+    """Side of the grid: 4, 6 or 9."""
+    path: str | None = None
+    """A CSV file with quizzes,solutions; by default grids are generated."""
+    givens: tuple[int, int] = (24, 50)
+    """Fewest and most given cells."""
+    puzzles: Literal["random", "unique"] = "random"
+    """Given cells at random, or mostly such that the solution is unique (20 rows per second are found for side 9)."""
+    rows: int = 50_000
+    """Rows to generate, or to read."""
+    seed: int = 0
+    """Seed of the generated grids and of the split."""
+
+    def at(self, path: str) -> Source:
+        return replace(self, path=path)
+
+    def decoder(self, vocab_size: int, length: int) -> Decoder:
+        return grid_decoder(self.side)
+
+    def load(self) -> Dataset:
+        path = None if self.path is None else Path(self.path)
+        options = {"rows": self.rows, "seed": self.seed, "givens": self.givens, "puzzles": self.puzzles}
+        return load_sudoku(self.side, path, **options)  # type: ignore[arg-type]
+
+
+def draw_given(x_0: Tokens, puzzle: Flags | None, generator: Generator, low: int, high: int) -> Flags:
+    """The given cells: their number is uniform on low..high, and every set of that many cells equally likely.
+
+    Where there are puzzles, most rows are given theirs and 0..`EXTRA` cells more, so that their solution is unique.
+    """
+    (batch, cells), device = x_0.shape, x_0.device
+    count = low + draw_uniform_tokens(uniform((batch, 1), generator, device), high - low + 1)
+    given = _draw_permutations((batch, cells), generator, device) < count
+    if puzzle is None:
+        return given
+    order = uniform((batch, cells), generator, device).masked_fill(puzzle, -1).argsort(-1).argsort(-1)
+    extra = draw_uniform_tokens(uniform((batch, 1), generator, device), EXTRA + 1)
+    unique = uniform((batch, 1), generator, device) < UNIQUE_SHARE
+    return torch.where(unique, order < puzzle.sum(1, keepdim=True) + extra, given)
+
+
+def augment(x_0: Tokens, generator: Generator, side: int) -> Tokens:
+    """Each grid moved by a symmetry of its own, uniform on the group."""
+    return augment_puzzles(x_0, None, generator, side)[0]
+
+
+def augment_puzzles(x_0: Tokens, puzzle: Flags | None, generator: Generator, side: int) -> tuple[Tokens, Flags | None]:
+    """Each grid moved by a symmetry of its own, and its puzzle by the same."""
+    moves = draw_cell_moves(len(x_0), side, generator, x_0.device)
+    labels = _draw_permutations((len(x_0), side), generator, x_0.device).to(x_0.dtype)
+    return labels.gather(1, x_0.gather(1, moves).long()), None if puzzle is None else puzzle.gather(1, moves)
+
+
+def draw_cell_moves(batch: int, side: int, generator: Generator, device: torch.device) -> Int[Tensor, "batch cells"]:
+    """Where each cell of a moved grid comes from: bands, stacks, rows and columns permuted, maybe transposed."""
+    height, width = box_shape(side)
+    lines = [_draw_lines(batch, side, thickness, generator, device) for thickness in (height, width)]
+    source = lines[0][:, :, None] * side + lines[1][:, None, :]
+    if height == width:
+        transposed = uniform((batch, 1, 1), generator, device) < 0.5
+        source = torch.where(transposed, source.transpose(1, 2), source)
+    return source.flatten(1)
+
+
+def _draw_lines(batch: int, side: int, thickness: int, generator: Generator, device: torch.device) -> Tensor:
+    """Rows (or columns) permuted within bands of `thickness`, and the bands permuted."""
+    bands = _draw_permutations((batch, side // thickness), generator, device)
+    within = _draw_permutations((batch, side // thickness, thickness), generator, device)
+    return (bands.unsqueeze(-1) * thickness + within).flatten(1)
+
+
+def _draw_permutations(shape: tuple[int, ...], generator: Generator, device: torch.device) -> Tensor:
+    """Permutations of the last dimension: the order of uniform numbers."""
+    return uniform(shape, generator, device).argsort(-1)
+
+
+def class_keys(grids: Tokens, side: int) -> list[bytes]:
+    """An invariant of each grid under the symmetries: equivalent grids have equal keys."""
+    height, width = box_shape(side)
+    keys: list[bytes] = []
+    for chunk in torch.split(grids, CHUNK):
+        square = chunk.reshape(-1, side, side).long()
+        rows = _cycle_types(square, height).numpy()
+        columns = _cycle_types(square.transpose(1, 2), width).numpy()
+        for key in zip(rows, columns, strict=True):
+            parts = [part.tobytes() for part in key]
+            keys.append(b"".join(sorted(parts) if height == width else parts))
+    return keys
+
+
+def _cycle_types(lines: Int[Tensor, "batch side side"], thickness: int) -> Int[Tensor, "batch pairs"]:
+    """The cycle types of all pairs of lines, with whether the two share a band, in ascending order.
+
+    A cycle type is coded by how many digits the first, second, ... power of the permutation leaves in place.
+    """
+    side = lines.shape[1]
+    pairs = torch.triu_indices(side, side, 1)
+    first, second = pairs[0], pairs[1]
+    place_of_digit = lines.argsort(-1)
+    takes = lines[:, second].gather(-1, place_of_digit[:, first])
+    power, code = takes, (first // thickness == second // thickness).long().expand(len(lines), -1)
+    for _ in range(side):
+        code = code * (side + 1) + (power == torch.arange(side)).sum(-1)
+        power = takes.gather(-1, power)
+    return code.sort(-1).values
+
+
+def _hold_out(classes: Sequence[Hashable], fraction: float, seed: int) -> Bool[Tensor, "rows"]:
+    """Whole classes in random order, each taken if it brings the share nearer to `fraction`; if none, the smallest."""
+    members: dict[Hashable, list[int]] = {}
+    for row, key in enumerate(classes):
+        members.setdefault(key, []).append(row)
+    if len(members) < 2:
+        raise ValueError(
+            f"none of the {len(classes)} grids can be held out, as all may be equal up to symmetry; add others"
+        )
+    groups = list(members.values())
+    wanted, held = max(1, round(fraction * len(classes))), 0
+    held_out = torch.zeros(len(classes), dtype=torch.bool)
+    for index in np.random.default_rng(seed).permutation(len(groups)):
+        size = len(groups[index])
+        if size < 2 * (wanted - held) and held + size < len(classes):
+            held_out[groups[index]] = True
+            held += size
+    if not held:
+        held_out[min(groups, key=len)] = True
+    return held_out

@@ -1,0 +1,132 @@
+"""`tokenloom evaluate RUN --task sudoku`: solve rates over steps and samplers, as a table, a picture and JSON."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from tokenloom.evaluation.runs import Run, open_runs
+from tokenloom.evaluation.tasks import EvaluationTask
+from tokenloom.samplers.kernel import CORRECTORS, PREDICTORS
+from tokenloom.samplers.options import SamplerOptions
+from tokenloom.sudoku.puzzles import Puzzles, read_puzzles, unique_puzzles
+from tokenloom.sudoku.solve_rates import STEPS, SolveRate, draw_solving, solve_rate
+from tokenloom.support.extras import optional
+from tokenloom.support.files import check_writable, write_json
+
+GIVENS = {4: (5, 8), 6: (10, 14), 9: (31, 37)}
+"""Fewest and most givens of generated puzzles by default, for each side."""
+
+
+@dataclass(frozen=True)
+class SudokuTask(EvaluationTask):
+    """Solve the same puzzles with every run, sampler and number of steps, one try each."""
+
+    puzzles: Path | None = None
+    """A CSV file with quizzes,solutions; by default puzzles with one solution are generated."""
+    count: int = 200
+    """Puzzles to solve."""
+    givens: tuple[int, int] | None = None
+    """Fewest and most givens of generated puzzles; by default 31 37 for side 9, 10 14 for side 6, 5 8 for side 4."""
+    steps: tuple[int, ...] = STEPS
+    """Network evaluations per grid."""
+    samplers: tuple[str, ...] = ("ancestral",)
+    """Each is used with the runs whose process it supports."""
+    correctors: tuple[str, ...] = ("none",)
+    """As in informed:steps=1,parallel=4; `none` is without. Each is used with the runs whose process it supports."""
+    repeats: int = 1
+    """Draws of every puzzle."""
+    seed: int = 0
+
+    def run(self, runs: Sequence[str], out: str | None) -> None:
+        opened = open_runs(list(runs), "ema")
+        folder = Path(out) if out is not None else opened[0].results
+        check_writable(folder)
+        optional("matplotlib", "evaluate")
+        puzzles = _puzzles(self, opened[0].model.process.vocab_size)
+        settings = [(run, setting) for run in opened for setting in _supported(run, self)]
+        found: list[SolveRate] = []
+        console = Console()
+        with Progress(console=Console(stderr=True), transient=True) as progress:
+            bar = progress.add_task("solving", total=len(settings) * len(puzzles.solutions) * self.repeats)
+            for run, setting in settings:
+                progress.update(bar, description=f"{run.name}, {setting.kernels}, {setting.steps} steps")
+                solved = partial(progress.advance, bar)
+                found.append(solve_rate(run.name, run.model, puzzles, setting, self.repeats, self.seed, solved))
+                write_json(folder / "sudoku.json", _record(found, self, opened))  # it survives an interruption
+        draw_solving(found, folder / "sudoku.png")
+        console.print(solving_table(found))
+        console.print(givens_table(found))
+        console.print(f"[dim]{folder / 'sudoku.json'}, sudoku.png[/]", highlight=False, soft_wrap=True)
+
+
+def _supported(run: Run, task: SudokuTask) -> list[SamplerOptions]:
+    """The settings that can run this model; there must be one sampler and one corrector."""
+    samplers = {text: PREDICTORS.parse(text) for text in task.samplers}
+    correctors = {text: CORRECTORS.parse(text) for text in task.correctors if text != "none"}
+    able = [text for text, kernel in samplers.items() if kernel.supports(run.model.process)]
+    beside = [text for text in task.correctors if text == "none" or correctors[text].supports(run.model.process)]
+    if not able:
+        samplers[task.samplers[0]].check(run.model)
+    if not beside:
+        correctors[task.correctors[0]].check(run.model)
+    return [SamplerOptions(steps, name, other) for name in able for other in beside for steps in task.steps]
+
+
+def _puzzles(task: SudokuTask, side: int) -> Puzzles:
+    if task.count < 1:
+        raise ValueError(f"--sudoku.count must be at least 1, got {task.count}")
+    if side not in GIVENS:
+        raise ValueError(
+            f"the model draws from {side} tokens, which is not a Sudoku of side 4, 6 or 9; name another run"
+        )
+    if task.puzzles is not None:
+        return read_puzzles(task.puzzles, task.count)
+    return unique_puzzles(task.count, task.givens or GIVENS[side], task.seed, side)
+
+
+def _record(found: Sequence[SolveRate], task: SudokuTask, runs: Sequence[Run]) -> dict[str, object]:
+    options = asdict(task) | {"puzzles": None if task.puzzles is None else task.puzzles.name}
+    return {
+        "provenance": [run.provenance() for run in runs],
+        "task": options,
+        "results": [asdict(item) for item in found],
+    }
+
+
+def solving_table(found: Sequence[SolveRate]) -> Table:
+    """One row per setting."""
+    title = f"Sudoku, {found[0].puzzles} puzzles x {found[0].repeats}: rules obeyed and givens kept"
+    table = _table(title, ("steps", "solved", "95%", "cells", "NFE", "s each"))
+    for item in found:
+        interval = f"{100 * item.low:.1f}-{100 * item.high:.1f}"
+        rates = (f"{100 * item.solve_rate:.1f}%", interval, f"{100 * item.cell_accuracy:.2f}%")
+        table.add_row(*_names(item), *rates, f"{item.evaluations:.1f}", f"{item.seconds_per_puzzle:.3f}")
+    return table
+
+
+def givens_table(found: Sequence[SolveRate]) -> Table:
+    """Solve rate by number of givens."""
+    columns = [f"{number}\n({count})" for number, (_, count) in found[0].by_givens.items()]
+    table = _table("Solved in %, by number of givens (of so many puzzles)", ("steps", *columns))
+    for item in found:
+        table.add_row(*_names(item), *(f"{100 * rate:.0f}" for rate, _ in item.by_givens.values()))
+    return table
+
+
+def _table(title: str, figures: Sequence[str]) -> Table:
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("run", no_wrap=True)
+    table.add_column("sampler", overflow="fold")
+    for column in figures:
+        table.add_column(column, justify="right", no_wrap=True)
+    return table
+
+
+def _names(item: SolveRate) -> tuple[str, str, str]:
+    return item.run, item.sampler, str(item.steps)

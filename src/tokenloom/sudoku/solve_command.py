@@ -1,0 +1,198 @@
+"""`tokenloom solve`: a Sudoku, or many, by conditional sampling; watch the grid denoise.
+
+The exit status is 0 only if every grid obeys the rules and keeps its givens, 1 if some does not, 2 for wrong input.
+"""
+
+import json as json_library
+import os
+import sys
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+from rich.console import Console
+from rich.live import Live
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from tokenloom.data.view import draw, frame
+from tokenloom.evaluation.runs import Run, open_run
+from tokenloom.samplers import Step
+from tokenloom.samplers.options import SamplerOptions
+from tokenloom.sudoku.data import grid_decoder
+from tokenloom.sudoku.solver import BLANK, has_solution
+from tokenloom.sudoku.solving import Outcome, Solver, check_fits, solve_puzzles
+from tokenloom.sudoku.text import SIDES, format_grid, parse_puzzles, puzzles_of_file
+from tokenloom.types import Tokens
+
+MODELS = {4: "sudoku4-udm-loo", 6: "sudoku6-udm-loo", 9: "sudoku-udm-loo"}
+"""The bundled model that solves a puzzle of each side unless another is named."""
+
+
+@dataclass(frozen=True)
+class SolveConfig:
+    """What to solve and how."""
+
+    puzzle: tyro.conf.Positional[str]
+    """81, 36 or 16 characters with . 0 or _ for a blank; or a file with one puzzle per line, or a CSV file; or - for
+    stdin."""
+    model: str | None = None
+    """The name of a bundled model, a run folder or a model folder; by default the bundled UDM of the puzzle's size."""
+    sampling: Annotated[SamplerOptions, tyro.conf.arg(name="")] = field(
+        default_factory=lambda: SamplerOptions(steps=32)
+    )
+    tries: int = 8
+    """Draws before a puzzle is given up; the first valid grid is kept."""
+    seed: int = 0
+    """Seed of every random number."""
+    batch: int = 32
+    """Grids drawn at a time."""
+    watch: bool = True
+    """Show the grid while it denoises; only for one puzzle on a terminal."""
+    json: bool = False
+    """Print JSON."""
+
+
+def solve(config: Annotated[SolveConfig, tyro.conf.arg(name="")]) -> None:
+    """Solve a Sudoku, or a file of them, with a diffusion model."""
+    puzzles, solver = read(config.puzzle), solver_of(config)
+    run = open_run(config.model or MODELS[SIDES[puzzles.shape[1]]])
+    check_fits(run.model, puzzles)
+    single = len(puzzles) == 1
+    console, start = Console(), time.perf_counter()
+    if single and config.watch and console.is_terminal and not config.json:
+        outcomes = [watch(run, puzzles, solver, console)]
+    else:
+        with progress(len(puzzles)) as update:
+            outcomes = solve_puzzles(run.model, puzzles, solver, None, update)
+    seconds = time.perf_counter() - start
+    if config.json:
+        print(json_library.dumps(record(run, puzzles, solver, outcomes, seconds)))
+    elif single:
+        print_one(console, puzzles, outcomes[0], seconds)
+    else:
+        print_many(console, outcomes, seconds)
+    if not all(outcome.solved for outcome in outcomes):
+        sys.exit(1)
+
+
+def read(source: str) -> Tokens:
+    """Puzzles from standard input, a file or the text itself."""
+    if source == "-":
+        return parse_puzzles((line for line in sys.stdin if line.strip()), "the standard input")
+    if os.path.isfile(source):  # unlike Path.is_file it takes any text, however long
+        return puzzles_of_file(Path(source))
+    if len("".join(source.split())) not in SIDES and any(symbol.isalpha() for symbol in source):
+        raise ValueError(f"{source} is neither a file nor a puzzle of 16, 36 or 81 characters")
+    return parse_puzzles([source])
+
+
+def solver_of(config: SolveConfig) -> Solver:
+    """The options, checked."""
+    return Solver(config.sampling.sampler_value(), config.tries, config.seed, config.batch)
+
+
+def watch(
+    run: Run, puzzles: Tokens, solver: Solver, console: Console, keep: Callable[[Step], None] | None = None
+) -> Outcome:
+    """Solve one puzzle, drawing the first grid of every round as it denoises; `keep` sees the same steps."""
+    given = (puzzles[0] != BLANK).tolist()
+    decoder = grid_decoder(SIDES[puzzles.shape[1]])
+    drawn = 0
+    with Live(console=console, refresh_per_second=30, transient=True) as live:
+
+        def show(step: Step) -> None:
+            level, changed = float(step.after.alpha_t[0]), step.changed[0]
+            title = (
+                f"try {drawn + 1}   step {step.index:2}/{step.count}   noise {1 - level:4.0%}   "
+                f"{int(changed.sum()):2} changed"
+            )
+            live.update(frame(title, draw(decoder, step.after.tokens[0].tolist(), changed.tolist(), given)))
+            if keep is not None:
+                keep(step)
+
+        def count(outcomes: list[Outcome | None]) -> None:
+            nonlocal drawn
+            drawn = outcomes[0].tries if outcomes[0] is not None else 0
+
+        return solve_puzzles(run.model, puzzles, solver, show, count)[0]
+
+
+def progress(total: int) -> AbstractContextManager[Callable[[list[Outcome | None]], None] | None]:
+    """A bar of solved puzzles, on the standard error; none for one puzzle."""
+    return nullcontext() if total == 1 else _Bar(total)
+
+
+class _Bar:
+    """The bar, as a context that gives its update."""
+
+    def __init__(self, total: int) -> None:
+        columns = (TextColumn("solving"), BarColumn(), TextColumn("{task.fields[text]}"), TimeElapsedColumn())
+        self.bar = Progress(*columns, console=Console(stderr=True), transient=True)
+        self.task = self.bar.add_task("", total=total, text="")
+
+    def __enter__(self) -> Callable[[list[Outcome | None]], None]:
+        self.bar.__enter__()
+        return self.update
+
+    def __exit__(self, *error: Any) -> None:
+        self.bar.__exit__(*error)
+
+    def update(self, outcomes: list[Outcome | None]) -> None:
+        tried = [outcome for outcome in outcomes if outcome is not None]
+        solved = sum(outcome.solved for outcome in tried)
+        self.bar.update(self.task, completed=solved, text=f"{solved} solved of {len(tried)} tried")
+
+
+def print_one(console: Console, puzzles: Tokens, outcome: Outcome, seconds: float) -> None:
+    """The grid with its givens bold, and how it went."""
+    decoder = grid_decoder(SIDES[len(outcome.grid)])
+    console.print(draw(decoder, outcome.grid, given=(puzzles[0] != BLANK).tolist()))
+    if outcome.solved:
+        console.print(f"[green]solved[/] at try {outcome.tries}, {seconds:.1f} s", highlight=False)
+    else:
+        possible = has_solution(puzzles[0].tolist(), SIDES[len(outcome.grid)])
+        remedy = {
+            True: "the puzzle has a solution, so try more --tries, more --steps or another --seed",
+            False: "and it must, for the givens have no solution",
+            None: "try more --tries, more --steps or another --seed, if there is a solution at all",
+        }[possible]
+        tries = "1 try" if outcome.tries == 1 else f"{outcome.tries} tries"
+        console.print(
+            f"[red]not solved[/] in {tries}, {seconds:.1f} s: the grid above breaks the rules; {remedy}",
+            highlight=False,
+        )
+
+
+def print_many(console: Console, outcomes: list[Outcome], seconds: float) -> None:
+    """A line each and a summary."""
+    width = len(str(len(outcomes)))
+    for number, outcome in enumerate(outcomes, 1):
+        word = "[green]solved    [/]" if outcome.solved else "[red]not solved[/]"
+        tries = f"{outcome.tries} {'try  ' if outcome.tries == 1 else 'tries'}"
+        line = f"{number:{width}}  {word}  {tries}  {format_grid(outcome.grid)}"
+        console.print(line, highlight=False, soft_wrap=True)
+    solved, used = sum(outcome.solved for outcome in outcomes), sum(outcome.tries for outcome in outcomes)
+    console.print(
+        f"[bold]{solved} of {len(outcomes)} solved[/] ({solved / len(outcomes):.1%}), "
+        f"{used / len(outcomes):.2f} tries per puzzle, {seconds:.1f} s",
+        highlight=False,
+    )
+
+
+def record(run: Run, puzzles: Tokens, solver: Solver, outcomes: list[Outcome], seconds: float) -> dict[str, Any]:
+    """Everything, for programs."""
+    return {
+        "model": run.name,
+        "options": {"tries": solver.tries, "seed": solver.seed} | solver.sampler.record(),
+        "solved": sum(outcome.solved for outcome in outcomes),
+        "puzzles": [
+            {"puzzle": format_grid(puzzle), "grid": format_grid(outcome.grid), "solved": outcome.solved}
+            | {"tries": outcome.tries}
+            for puzzle, outcome in zip(puzzles.tolist(), outcomes, strict=True)
+        ],
+        "seconds": round(seconds, 3),
+    }

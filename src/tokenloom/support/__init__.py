@@ -1,0 +1,1 @@
+"""What every room leans on: checks, registries, files, optional libraries."""

@@ -1,0 +1,119 @@
+"""Wrong input gets a sentence with the value, the limit and the remedy, before any computation.
+
+Every check here returns nothing and raises `ValueError`; `nearest` is the remedy for a wrong name.
+"""
+
+import difflib
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor
+
+
+def _shape(tensor: Tensor) -> str:
+    return "[" + ", ".join(str(size) for size in tensor.shape) + "]"
+
+
+def check_tokens(name: str, tokens: Tensor, limit: int, forbidden: int | None = None) -> None:
+    """int64 ids of shape [batch, length] in 0..limit-1, none of them `forbidden` (a mask inside the vocabulary)."""
+    if tokens.dtype != torch.int64:
+        raise ValueError(f"{name} must hold int64 token ids, got {tokens.dtype}; call {name}.long() first")
+    if tokens.ndim != 2:
+        raise ValueError(f"{name} must have shape [batch, length], got {_shape(tokens)}")
+    if tokens.numel() == 0:
+        return
+    low, high = (int(bound) for bound in torch.aminmax(tokens))
+    if low < 0 or high >= limit:
+        outside = low if low < 0 else high
+        raise ValueError(f"{name} must hold token ids in 0..{limit - 1}, got {outside}")
+    if forbidden is not None and bool((tokens == forbidden).any()):
+        raise ValueError(f"{name} must not contain the mask id {forbidden}: clean data is never masked")
+
+
+def check_time(name: str, t: Tensor, tokens: Tensor) -> None:
+    """A float tensor of shape [batch] with values in [0, 1]."""
+    check_per_row(name, t, tokens)
+    _check_unit_interval(name, t)
+
+
+def check_alpha(name: str, alpha: Tensor, tokens: Tensor) -> None:
+    """A noise level of shape [batch] with values in [0, 1]."""
+    check_per_row(name, alpha, tokens)
+    _check_unit_interval(name, alpha)
+
+
+def check_per_row(name: str, values: Tensor, tokens: Tensor) -> None:
+    """One float per sequence."""
+    if not isinstance(values, Tensor):
+        raise ValueError(
+            f"{name} must be a float tensor of shape [{len(tokens)}], one value per sequence, got {values!r}"
+        )
+    if not values.is_floating_point():
+        raise ValueError(f"{name} must be a float tensor, got {values.dtype}")
+    if values.shape != tokens.shape[:1]:
+        raise ValueError(f"{name} must have shape [{tokens.shape[0]}], one value per sequence, got {_shape(values)}")
+    check_device(name, values, tokens)
+
+
+def _check_unit_interval(name: str, values: Tensor) -> None:
+    outside = values[~((values >= 0) & (values <= 1))]  # the negation also catches NaN
+    if outside.numel():
+        raise ValueError(f"{name} must be in [0, 1], got {outside[0].item():g}")
+
+
+def check_order(s: Tensor, t: Tensor, direction: str = "reverse") -> None:
+    """A reverse step goes from t down to an earlier s, a forward step from s up to a later t."""
+    late = (s >= t).nonzero()
+    if late.numel():
+        row = int(late[0, 0])
+        raise ValueError(f"a {direction} step needs s < t, got s = {s[row].item():g} and t = {t[row].item():g}")
+
+
+def check_logits(name: str, logits: Tensor, tokens: Tensor, vocab_size: int) -> None:
+    """Float logits of shape [batch, length, vocab], with a possible token at every position."""
+    if not logits.is_floating_point():
+        raise ValueError(f"{name} must be a float tensor, got {logits.dtype}")
+    expected = (*tokens.shape, vocab_size)
+    if tuple(logits.shape) != expected:
+        raise ValueError(f"{name} must have shape {list(expected)} (batch, length, vocabulary), got {_shape(logits)}")
+    check_device(name, logits, tokens)
+    check_finite_maximum(name, logits)
+
+
+def check_finite_maximum(name: str, logits: Tensor) -> None:
+    """One reduction finds NaN, +inf and rows without any possible token; -inf entries are fine."""
+    if logits.numel() == 0:
+        return
+    bad = (~torch.isfinite(logits.amax(-1))).nonzero()
+    if bad.numel():
+        place = tuple(bad[0].tolist())
+        row = logits[place]
+        what = "NaN" if row.isnan().any() else "+inf" if (row == torch.inf).any() else "only -inf"
+        raise ValueError(f"{name} at {list(place)} hold {what}; every position needs a largest finite value")
+
+
+def check_device(name: str, tensor: Tensor, reference: Tensor) -> None:
+    """Everything lives where the tokens live."""
+    if tensor.device != reference.device:
+        raise ValueError(f"{name} is on {tensor.device} but the tokens are on {reference.device}; move one of them")
+
+
+def check_same_shape(name: str, tensor: Tensor, tokens: Tensor) -> None:
+    """One value per position, where the tokens are."""
+    if tensor.shape != tokens.shape:
+        raise ValueError(f"{name} must have the tokens' shape {_shape(tokens)}, got {_shape(tensor)}")
+    check_device(name, tensor, tokens)
+
+
+def check_mask(name: str, mask: Tensor, tokens: Tensor) -> None:
+    """One flag per position."""
+    if mask.dtype != torch.bool:
+        raise ValueError(f"{name} must be a bool mask, got {mask.dtype}")
+    check_same_shape(name, mask, tokens)
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A hint at the known names closest to a wrong one."""
+    names = list(known)
+    close = difflib.get_close_matches(name, names, n=2)
+    return f"did you mean {' or '.join(close)}?" if close else f"known are {', '.join(names)}"

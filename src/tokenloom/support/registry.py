@@ -1,0 +1,227 @@
+"""Parts by name: one registry for every kind of part, be it a process, a sampler, a network, data or a command.
+
+A part is a class whose dataclass fields are its options.  Registering it in a module of the registry's own folder makes
+it known.  Another package names its parts in an entry point of the registry's group, and is imported when one is used:
+
+    [project.entry-points."tokenloom.samplers"]
+    mine = "my_package.my_module:Mine"
+
+`name:option=value,...` builds a part from text, and {"name": ..., option: ...} from JSON.
+"""
+
+import importlib
+import importlib.metadata
+import pkgutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import MISSING, fields
+from types import NoneType, UnionType
+from typing import Any, Generic, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from tokenloom.support.checks import nearest
+
+Entry = TypeVar("Entry")
+Part = TypeVar("Part")
+Class = TypeVar("Class", bound=Callable[..., Any])
+
+WORDS = {
+    int: "a whole number",
+    float: "a number",
+    str: "a text",
+    bool: "true or false",
+    NoneType: "null",
+    dict: "an object",
+}
+"""What messages call the types of JSON."""
+
+
+class Directory(Mapping[str, Entry], Generic[Entry]):
+    """The classes or functions of one kind, by name.
+
+    `kind` is what messages call one of them, `group` the entry-point group, and `folder` the package (or module) whose
+    modules register the built-in ones; they are imported when the directory is first asked.
+    """
+
+    def __init__(self, kind: str, group: str, folder: str) -> None:
+        self.kind, self.group, self.folder = kind, group, folder
+        self._parts: dict[str, Entry] = {}
+        self._outside: dict[str, importlib.metadata.EntryPoint] | None = None
+
+    def register(self, name: str) -> Callable[[Class], Class]:
+        """Make a class or function known by name; it learns it as its `name`."""
+
+        def add(part: Class) -> Class:
+            known: Any = self._parts.get(name, part)
+            if _path(known) != _path(part):
+                raise ValueError(f"the {self.kind} {name!r} is {_path(known)} already; choose another name")
+            part.name = name  # type: ignore[attr-defined]
+            self._parts[name] = part  # type: ignore[assignment]
+            return part
+
+        return add
+
+    @contextmanager
+    def scratch(self) -> Iterator[None]:
+        """Inside, parts can be registered that are forgotten afterwards: for trying one out."""
+        before = {name: self[name] for name in self if name in self._parts}
+        try:
+            yield
+        finally:
+            self._parts = before
+
+    def __getitem__(self, name: str) -> Entry:
+        """What has this name; an unknown name is answered with the nearest known one."""
+        outside = self._discovered()
+        if name not in self._parts and name in outside:
+            self._load(outside[name])
+        if name not in self._parts:
+            raise ValueError(f"there is no {self.kind} {name!r}; {nearest(name, self)}")
+        return self._parts[name]
+
+    def __contains__(self, name: object) -> bool:
+        outside = self._discovered()
+        return name in self._parts or name in outside
+
+    def __iter__(self) -> Iterator[str]:
+        outside = self._discovered()
+        return iter(sorted({*self._parts, *outside}))
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+    def _discovered(self) -> dict[str, importlib.metadata.EntryPoint]:
+        """Import the built-in parts, and find (without importing them) those of other packages."""
+        if self._outside is None:
+            self._outside = {}
+            package = importlib.import_module(self.folder)
+            for module in pkgutil.iter_modules(getattr(package, "__path__", [])):
+                importlib.import_module(f"{self.folder}.{module.name}")
+            self._outside = {point.name: point for point in importlib.metadata.entry_points(group=self.group)}
+        return self._outside
+
+    def _load(self, point: importlib.metadata.EntryPoint) -> None:
+        try:
+            part = point.load()
+            self.register(point.name)(part)
+        except Exception as error:
+            raise ValueError(
+                f"the {self.kind} {point.name!r} of another package could not be imported from {point.value} "
+                f"({type(error).__name__}: {error}); mend or uninstall that package"
+            ) from error
+
+
+class Registry(Directory[type[Part]], Generic[Part]):
+    """The classes of one kind of part, by name; each is built from text or JSON."""
+
+    def parse(self, text: str, **fixed: Any) -> Part:
+        """A part from its name and options, as in `psi:kappa=0.9`; `fixed` are fields that the text may not set."""
+        name, _, options = text.partition(":")
+        part = self[name]
+        known = options_of(part, fixed)
+        values: dict[str, Any] = {}
+        for option in filter(None, options.split(",")):
+            key, _, value = option.partition("=")
+            key = key.replace("-", "_")
+            if key not in known:
+                raise ValueError(f"{name} has no option {key!r}; {nearest(key, known) if known else 'it has none'}")
+            values[key] = _parse(f"{name}:{key}", value, known[key])
+        for key in required_of(part):
+            if key not in values and key not in fixed:
+                raise ValueError(f"{name} needs its option {key}, as in {name}:{key}=...")
+        return part(**values, **fixed)
+
+    def record(self, part: Part, skip: tuple[str, ...] = ()) -> dict[str, Any]:
+        """The part as JSON: its name and its fields, without those in `skip`."""
+        kept = [item.name for item in fields(part) if item.init and item.name not in skip]  # type: ignore[arg-type]
+        return {"name": part.name} | {name: getattr(part, name) for name in kept}  # type: ignore[attr-defined]
+
+    def restore(self, record: Any, **fixed: Any) -> Part:
+        """The inverse of `record`; whatever is unknown in it is named with the nearest known name."""
+        if not isinstance(record, dict) or not isinstance(record.get("name"), str):
+            raise ValueError(f"a {self.kind} is stored as an object with a name, got {str(record)[:80]}")
+        values = {key: value for key, value in record.items() if key != "name"}
+        return build(self[record["name"]], values, f"the {self.kind} {record['name']}", **fixed)
+
+
+def _path(part: Any) -> str:
+    return f"{part.__module__}.{part.__qualname__}"
+
+
+def build(part: type[Part], values: Mapping[str, Any], what: str, **fixed: Any) -> Part:
+    """A dataclass from JSON values, in which lists are tuples; an unknown option is named with the nearest one."""
+    known = options_of(part, fixed)
+    for key, value in values.items():
+        if key not in known:
+            raise ValueError(f"{what} has no option {key!r}; {nearest(key, known) if known else 'it has none'}")
+        if not _fits(value, known[key]):
+            raise ValueError(f"the option {key} of {what} must be {_words(known[key])}, got {repr(value)[:80]}")
+    try:
+        return part(
+            **{key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}, **fixed
+        )
+    except TypeError as error:
+        raise ValueError(f"{what} cannot be built from its record: {error}") from error
+
+
+def options_of(part: type[Any], fixed: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The options of a part and their types, without the `fixed` ones."""
+    hints = get_type_hints(part)
+    return {item.name: hints[item.name] for item in fields(part) if item.init and item.name not in (fixed or {})}
+
+
+def required_of(part: type[Any]) -> list[str]:
+    """The options of a part that have no default."""
+    found = [item for item in fields(part) if item.init]
+    return [item.name for item in found if item.default is MISSING and item.default_factory is MISSING]
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    """Whether a JSON value is of a type; what JSON has no type for is left to the part itself."""
+    origin, inside = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        return any(_fits(value, part) for part in inside)
+    if origin is Literal:
+        return value in inside
+    if origin is tuple:
+        kinds = [inside[0]] * len(value) if isinstance(value, list | tuple) and inside[-1] is Ellipsis else list(inside)
+        return isinstance(value, list | tuple) and len(value) == len(kinds) and all(map(_fits, value, kinds))
+    if kind in (int, float):
+        return isinstance(value, int if kind is int else int | float) and not isinstance(value, bool)
+    plain = origin or kind
+    return plain not in WORDS or isinstance(value, plain)
+
+
+def _words(kind: Any) -> str:
+    """A type as messages call it."""
+    origin, inside = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        return " or ".join(map(_words, inside))
+    if origin is Literal:
+        return " or ".join(map(str, inside))
+    if origin is tuple:
+        many = "" if inside[-1] is Ellipsis else f"{len(inside)} "
+        return f"a list of {many}{WORDS[inside[0]].removeprefix('a ')}s"
+    return WORDS.get(origin or kind, str(kind))
+
+
+def _parse(name: str, value: str, kind: Any) -> Any:
+    """A value of one of the types that can be written as text."""
+    if get_origin(kind) in (Union, UnionType):
+        kinds = [part for part in get_args(kind) if part is not NoneType]
+        return None if value == "none" and NoneType in get_args(kind) else _parse(name, value, kinds[0])
+    if get_origin(kind) is Literal:
+        if value not in get_args(kind):
+            raise ValueError(f"{name} must be one of {', '.join(get_args(kind))}, got {value!r}")
+        return value
+    if kind is bool:
+        if value not in ("true", "false"):
+            raise ValueError(f"{name} must be true or false, got {value!r}")
+        return value == "true"
+    if kind is str:
+        return value
+    if kind not in (int, float):
+        raise ValueError(f"{name} cannot be given as text; pass an object in Python")
+    try:
+        return kind(value)
+    except ValueError as error:
+        raise ValueError(f"{name} must be {'a whole number' if kind is int else 'a number'}, got {value!r}") from error

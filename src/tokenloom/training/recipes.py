@@ -1,0 +1,62 @@
+"""Named starting points of a run; another package adds its own through the entry-point group `tokenloom.recipes`."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from tokenloom.data.digits import DigitsSource
+from tokenloom.data.text import TextSource
+from tokenloom.nn.transformer import TransformerOptions
+from tokenloom.support.registry import Directory
+from tokenloom.training.config import OptimiserConfig, RunConfig, TrainConfig
+
+RECIPES: Directory[Callable[[], TrainConfig]] = Directory("recipe", "tokenloom.recipes", "tokenloom.training")
+
+SMALL = OptimiserConfig(lr=1e-3, warmup=200, ema=0.999)
+
+
+def recipe(name: str) -> TrainConfig:
+    """A recipe by name."""
+    return replace(RECIPES[name](), recipe=name)
+
+
+@RECIPES.register("markov")
+def markov() -> TrainConfig:
+    """A Markov chain whose entropy is known, in three minutes."""
+    return TrainConfig(max_minutes=3, optimiser=SMALL)
+
+
+@RECIPES.register("chars")
+def chars() -> TrainConfig:
+    """The characters of any text."""
+    network = TransformerOptions(width=256, depth=6, heads=8)
+    return TrainConfig(data=TextSource(length=256), network=network, max_minutes=60, optimiser=SMALL)
+
+
+@RECIPES.register("digits")
+def digits() -> TrainConfig:
+    """Handwritten digits of 8 x 8 pixels."""
+    return TrainConfig(max_minutes=10, data=DigitsSource(), optimiser=SMALL)
+
+
+@RECIPES.register("lm1b")
+def lm1b() -> TrainConfig:
+    """The paper's network on LM1B."""
+    return _paper(
+        TextSource(path="lm1b", length=128, tokenizer="bert-base-uncased", packing="sentences", detokeniser="lm1b")
+    )
+
+
+@RECIPES.register("owt")
+def owt() -> TrainConfig:
+    """The paper's network on OpenWebText."""
+    return _paper(TextSource(path="openwebtext", length=1024, tokenizer="gpt2", packing="sentences"))
+
+
+def _paper(data: TextSource) -> TrainConfig:
+    return TrainConfig(
+        data=data,
+        max_steps=1_000_000,
+        network=TransformerOptions(width=768, depth=12, heads=12, dropout=0.1),
+        optimiser=OptimiserConfig(batch=512),
+        run=RunConfig(validate_every=10_000, checkpoint_every=5_000, precision="bf16-mixed"),
+    )

@@ -1,0 +1,66 @@
+"""What all commands share: help, one sentence for a wrong input, and options of their own."""
+
+import pytest
+
+from tests.cli.helpers import refusal
+from tokenloom import cli
+from tokenloom.cli import main
+from tokenloom.cli.registry import COMMANDS
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    with pytest.raises(SystemExit) as end:
+        main([*arguments, "--help"])
+    assert end.value.code == 0
+    return " ".join(capsys.readouterr().out.split())
+
+
+def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    text = printed(capsys)
+    assert {"evaluate", "frontier", "probe", "quickstart", "sample", "solve", "train"} <= set(COMMANDS)
+    assert all(f"• {name} " in text for name in COMMANDS)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options"),
+    [
+        (["train"], ["--data.vocab-size", "--network.heads", "--optimiser.lr"]),
+        (["train", "--recipe", "sudoku4", "--network.kind", "grid"], ["--data.givens", "--network.loops"]),
+        (["train", "--data.kind=text"], ["--data.tokenizer"]),
+        (["sample"], ["--sampler", "--corrector-steps", "--top-p", "--prompt"]),
+        (["solve"], ["--sampler", "--tries"]),
+        (["evaluate"], ["--rows", "--weights", "--task"]),
+        (["evaluate", "run", "--task", "sudoku"], ["--sudoku.count", "--sudoku.samplers"]),
+        (["frontier"], ["--judge", "--temperature"]),
+        (["probe"], ["--substitutes", "--times"]),
+    ],
+)
+def test_help_shows_the_options_of_what_the_arguments_name(
+    arguments: list[str], options: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = printed(capsys, *arguments)
+    assert [option for option in options if option not in text] == []
+
+
+def test_the_options_of_a_command_are_not_read_ahead_by_another(capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither is a task asked for by name, nor a run opened, for a command that has no such option."""
+    for command, option in (("train", "--task"), ("sample", "--resume"), ("probe", "--config")):
+        said = refusal(capsys, command, *([] if command == "train" else ["run"]), option, "nowhere")
+        assert f"{option} " in said
+        assert "there is no task" not in said
+        assert "is not a run to resume" not in said
+
+
+def test_an_error_keeps_its_brackets(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def fail(args: object) -> None:
+        raise ValueError("x_0 must have shape [batch, length], got [3]")
+
+    monkeypatch.setattr(cli, "app", fail)
+    with pytest.raises(SystemExit):
+        main([])
+    assert "shape [batch, length], got [3]" in capsys.readouterr().err
+
+
+def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["--version"])
+    assert capsys.readouterr().out.startswith("tokenloom ")

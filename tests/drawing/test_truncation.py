@@ -1,0 +1,149 @@
+"""Truncated sets against the textbook: sort, accumulate, cut."""
+
+import pytest
+import torch
+from torch import Tensor
+
+import tokenloom as tl
+from tests.statistics import assert_frequencies
+from tokenloom.drawing.truncation import top_k_set, top_p_set
+
+
+def textbook_top_p(probs: Tensor, p: float) -> Tensor:
+    """A stable descending sort puts equal probabilities in the order of their ids."""
+    ordered, index = probs.sort(dim=-1, descending=True, stable=True)
+    mass = ordered.double().cumsum(-1)
+    keep = mass - ordered.double() < mass[:, -1:].clamp(max=p)
+    return torch.zeros_like(probs, dtype=torch.bool).scatter(-1, index, keep)
+
+
+def textbook_top_k(values: Tensor, k: int) -> Tensor:
+    index = values.sort(dim=-1, descending=True, stable=True).indices[:, :k]
+    return torch.zeros_like(values, dtype=torch.bool).scatter(-1, index, True)
+
+
+def rows(kind: str, size: int) -> Tensor:
+    generator = torch.Generator().manual_seed(21)
+    noise = torch.randn(24, size, generator=generator)
+    logits = {
+        "random": 2 * noise,
+        "peaked": 8 * noise,
+        "flat": 0.05 * noise,
+        "constant": 0 * noise,
+        "tied": noise.round(),
+        "tied and peaked": (2 * noise).round() * 2,
+        "one token": torch.where(torch.arange(size) == size // 3, 0.0, -torch.inf).expand(24, size),
+        "mixed": noise * torch.linspace(0, 12, 24)[:, None],
+        "with impossible tokens": torch.where((noise > 0) | (torch.arange(size) == 1), noise, -torch.inf),
+    }[kind]
+    return torch.softmax(logits, -1)
+
+
+KINDS = [
+    "random", "peaked", "flat", "constant", "tied", "tied and peaked", "one token", "mixed", "with impossible tokens",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("size", [3, 64, 65, 1000, 20_000])
+@pytest.mark.parametrize("p", [1e-6, 0.1, 0.5, 0.9, 0.999])
+def test_top_p_keeps_the_textbook_set(kind: str, size: int, p: float) -> None:
+    probs = rows(kind, size)
+    assert torch.equal(top_p_set(probs, p), textbook_top_p(probs, p))
+
+
+@pytest.mark.parametrize("kind", ["random", "flat", "constant"])
+def test_top_p_keeps_everything_where_rounding_leaves_the_mass_below_p(kind: str) -> None:
+    probs = rows(kind, 1000)
+    p = 1 - 1e-12
+    assert (probs.double().sum(-1) < p).any() or kind == "constant"
+    assert torch.equal(top_p_set(probs, p), textbook_top_p(probs, p))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("size", "k"), [(3, 1), (3, 2), (1000, 1), (1000, 50), (1000, 999)])
+def test_top_k_keeps_the_textbook_set(kind: str, size: int, k: int) -> None:
+    values = rows(kind, size)
+    assert torch.equal(top_k_set(values, k), textbook_top_k(values, k))
+
+
+def test_a_target_that_rounding_put_out_of_reach_is_still_reached() -> None:
+    """Probabilities over 30 orders of magnitude: sums of them in another order differ, by more than the last token."""
+    probs = torch.softmax(12 * torch.randn(500, 1000, generator=torch.Generator().manual_seed(1)), -1)
+    total, p = probs.double().sum(-1), 1 - 2**-53
+    kept = top_p_set(probs, p)
+    mass = torch.where(kept, probs, 0).double().sum(-1)
+    assert (mass > total.clamp(max=p) - 1e-12).all()
+    assert (torch.where(kept, probs, 1).amin(-1) >= torch.where(kept, 0, probs).amax(-1)).all()
+
+
+def test_top_p_never_sorts_the_vocabulary(monkeypatch: pytest.MonkeyPatch) -> None:
+    probs = rows("mixed", 20_000)
+    expected = textbook_top_p(probs, 0.9)
+
+    def refuse(*args: object, **options: object) -> None:
+        raise AssertionError("the vocabulary was sorted")
+
+    for name in ("sort", "argsort", "topk", "msort"):
+        monkeypatch.setattr(torch.Tensor, name, refuse)
+        monkeypatch.setattr(torch, name, refuse)
+    assert torch.equal(top_p_set(probs, 0.9), expected)
+
+
+def test_truncation_applies_temperature_then_top_k_then_top_p() -> None:
+    logits = torch.tensor([[[2.0, 1.0, 0.0, -1.0, -2.0]]])
+    kept = tl.truncate(logits, tl.Truncation(temperature=2.0, top_k=3, top_p=0.7))
+    tempered = torch.softmax(torch.tensor([1.0, 0.5, 0.0]), -1)
+    assert tempered[0] < 0.7 <= tempered[:2].sum()
+    expected = torch.tensor([[[1.0, 0.5, -torch.inf, -torch.inf, -torch.inf]]])
+    torch.testing.assert_close(torch.softmax(kept, -1), torch.softmax(expected, -1))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "temperature"), [(torch.float16, 1e-4), (torch.float32, 1e-38), (torch.float32, 1e38)]
+)
+def test_extreme_temperatures_do_not_overflow(dtype: torch.dtype, temperature: float) -> None:
+    logits = torch.tensor([[30.0, 29.0, 1.0]], dtype=dtype)
+    kept = tl.truncate(logits, tl.Truncation(temperature=temperature, top_p=0.9))
+    expected = [1.0, 0.0, 0.0] if temperature < 1 else [1 / 3, 1 / 3, 1 / 3]
+    torch.testing.assert_close(torch.softmax(kept, -1), torch.tensor([expected]), rtol=0, atol=1e-6)
+
+
+def test_no_truncation_changes_nothing() -> None:
+    logits = torch.randn(2, 3, 50)
+    assert torch.equal(tl.truncate(logits, tl.Truncation()), logits)
+    assert torch.equal(tl.truncate(logits, tl.Truncation(top_k=50)), logits)
+
+
+def test_truncated_draws_follow_the_renormalised_law(generator: torch.Generator) -> None:
+    """100,000 draws, false-alarm rate 1e-6."""
+    logits = torch.randn(40, generator=generator)
+    kept = tl.truncate(logits, tl.Truncation(top_p=0.5))
+    law = torch.softmax(kept.double(), -1)
+    assert 1 < int((law > 0).sum()) < 20
+    assert_frequencies(torch.bincount(tl.draw(kept.expand(100_000, -1), generator), minlength=40), law)
+
+
+def test_a_truncation_is_applied_to_the_representation_it_names() -> None:
+    posterior = tl.LeaveOneOut(torch.randn(1, 2, 9))
+    assert type(tl.Truncation(top_p=0.5)(posterior)) is tl.LeaveOneOut
+    with pytest.raises(
+        ValueError, match="this truncation is on Denoiser, got LeaveOneOut; convert the prediction first"
+    ):
+        tl.Truncation(top_p=0.5, on=tl.Denoiser)(posterior)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"top_p": 1.5}, r"top_p must be in \(0, 1\], got 1.5"),
+        ({"top_p": 0.0}, r"top_p must be in \(0, 1\], got 0.0"),
+        ({"temperature": 0.0}, "temperature must be positive and finite, got 0.0"),
+        ({"temperature": float("nan")}, "temperature must be positive and finite, got nan"),
+        ({"top_k": 0}, "top_k must be at least 1, got 0"),
+        ({"on": tl.Score}, "truncation is on Denoiser or LeaveOneOut, got"),
+    ],
+)
+def test_wrong_options_are_named(options: dict[str, float], sentence: str, as_a_user: None) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        tl.Truncation(**options)  # type: ignore[arg-type]

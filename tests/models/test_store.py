@@ -1,0 +1,316 @@
+"""A saved model is the same model, to the last byte, and a broken or foreign one is named in a sentence."""
+
+import json
+import os
+import re
+from collections.abc import Callable
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+import tokenloom as tl
+from tests.training.helpers import awake, tiny
+from tokenloom.models.store import load_model
+from tokenloom.models.tokenizer import Characters, build_tokenizer
+from tokenloom.nn.base import NETWORKS, Task
+from tokenloom.posteriors import REPRESENTATIONS
+from tokenloom.processes import PROCESSES
+from tokenloom.schedules import SCHEDULES
+from tokenloom.sudoku.network import GridNetwork, grid_relations
+from tokenloom.training.build import build_model, resolve
+from tokenloom.training.recipes import recipe
+
+FILES = ("config.json", "model.safetensors")
+Config = dict[str, Any]
+
+
+def small_model(process: tl.Process | None = None, **changes: Any) -> tl.DiffusionModel:
+    process = tl.Uniform(3) if process is None else process
+    config = tl.nn.TransformerConfig(
+        process.vocab_size, process.input_states, 4, width=8, depth=1, heads=1, condition=4
+    )
+    kind = tl.nn.CausalTransformer if process.sequential else tl.nn.DiT
+    predicts = process.default_predicts
+    network = kind(replace(config, absorbing=process.shows_auxiliary, time=not process.sequential))
+    return awake(tl.DiffusionModel(network, process, predicts=predicts, **changes))
+
+
+def assert_saved_again_is_the_same(model: tl.DiffusionModel, folder: Path) -> tl.DiffusionModel:
+    """Save, load and save again: both files agree byte for byte, and so do config and tensors with the model's own."""
+    model.save(folder / "first")
+    loaded = tl.load(folder / "first")
+    loaded.save(folder / "second")
+    for name in FILES:
+        assert (folder / "first" / name).read_bytes() == (folder / "second" / name).read_bytes()
+    assert loaded.predicts is model.predicts
+    assert type(loaded.process) is type(model.process)
+    assert loaded.process.schedule == model.process.schedule
+    assert loaded.about.to_json() == json.loads(json.dumps(model.about.to_json()))
+    for name, value in model.state_dict().items():
+        assert torch.equal(loaded.state_dict()[name], value)
+    return loaded
+
+
+@pytest.mark.parametrize("method", ["udm", "mdm", "audm", "ar"])
+def test_a_saved_model_predicts_the_same(method: str, tmp_path: Path) -> None:
+    config = tiny(tmp_path, method=method)
+    model = awake(build_model(config, config.data.load()))
+    loaded = assert_saved_again_is_the_same(model, tmp_path)
+    noisy = model.process.corrupt(torch.randint(0, 5, (3, 8)), torch.rand(3), torch.Generator().manual_seed(1))
+    first, second = model.predict(noisy), loaded.predict(noisy)
+    assert type(first) is type(second)
+    assert torch.equal(first.logits, second.logits)  # type: ignore[attr-defined]
+    assert loaded.process == model.process
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["first", "second"]
+
+
+@pytest.mark.parametrize("name", list(PROCESSES))
+def test_every_process_is_saved_whole(name: str, tmp_path: Path) -> None:
+    pi = {"pi": torch.softmax(torch.randn(4, 5, dtype=torch.float64), -1)}
+    needed = {item.name for item in fields(PROCESSES[name])} & set(pi)
+    process = PROCESSES[name](5, schedule=tl.CosineSchedule(eps=0.01), **{key: pi[key] for key in needed})
+    loaded = assert_saved_again_is_the_same(small_model(process), tmp_path)
+    for item in fields(process):
+        before, after = getattr(process, item.name), getattr(loaded.process, item.name)
+        assert torch.equal(before, after) if isinstance(before, torch.Tensor) else before == after
+
+
+def test_a_noise_table_is_kept_bit_for_bit(tmp_path: Path) -> None:
+    """Thirds and tenths have no finite binary form, so a float32 anywhere on the way would show."""
+    pi = torch.tensor([[0.1, 0.2, 0.7], [1 / 3, 1 / 3, 1 / 3]], dtype=torch.float64).repeat(2, 1)
+    loaded = assert_saved_again_is_the_same(small_model(tl.Interpolating(3, pi)), tmp_path)
+    assert isinstance(loaded.process, tl.Interpolating)
+    assert loaded.process.pi.dtype == torch.float64
+    assert torch.equal(loaded.process.pi, pi)
+    assert not torch.equal(pi.float().double(), pi)
+
+
+@pytest.mark.parametrize("name", list(NETWORKS))
+def test_every_network_is_saved_whole(name: str, tmp_path: Path) -> None:
+    kind = NETWORKS[name]
+    process: tl.Process = tl.LeftToRight(4) if getattr(kind, "causal", False) else tl.Uniform(4)
+    task = Task(4, 4, 16, given=True, relations=grid_relations(4, 2, 2))
+    network = replace(kind.Options(kind=name), width=8, depth=1, heads=1, condition=4).build(task)  # type: ignore[call-arg]
+    loaded = assert_saved_again_is_the_same(awake(tl.DiffusionModel(network, process)), tmp_path)
+    assert type(loaded.network) is kind
+
+
+@pytest.mark.parametrize("kind", ["grid", "dit"])
+def test_a_grid_network_is_saved_with_its_relations(kind: str, tmp_path: Path) -> None:
+    options = replace(NETWORKS[kind].Options(kind=kind), width=8, depth=1, condition=8, relations=True)  # type: ignore[call-arg]
+    config = resolve(replace(recipe("sudoku4"), out=str(tmp_path), network=options))
+    model = awake(build_model(config, config.data.load()))
+    loaded = assert_saved_again_is_the_same(model, tmp_path)
+    if isinstance(loaded.network, GridNetwork):
+        assert torch.equal(loaded.network.relations, grid_relations(4, 2, 2))
+    noisy = model.process.corrupt(torch.randint(0, 4, (2, 16)), torch.rand(2), torch.Generator().manual_seed(1))
+    assert torch.equal(model.predict(noisy).logits, loaded.predict(noisy).logits)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("kind", ["characters", "bytes", "bpe:270"])
+def test_a_text_model_keeps_its_tokenizer_and_all_that_is_known_of_it(kind: str, tmp_path: Path) -> None:
+    if kind.startswith("bpe"):
+        pytest.importorskip("tokenizers")
+    tokenizer = build_tokenizer(kind, ["a cab"])
+    about = tl.About(
+        step=7,
+        data="a text",
+        source={"kind": "text", "path": "text.txt"},
+        validation={"per_token": 1.25, "exact": False},
+        origin={"hub": "someone/something"},
+        extra={"licence": "MIT", "notes": [1, {"deep": None}]},
+    )
+    model = small_model(tl.Uniform(tokenizer.vocab_size), tokenizer=tokenizer, about=about)
+    loaded = assert_saved_again_is_the_same(model, tmp_path)
+    assert loaded.tokenizer is not None
+    assert loaded.tokenizer.identity == tokenizer.identity
+    assert loaded.decode(torch.tensor([loaded.encode("a cab")])) == ["a cab"]
+    stored = json.loads((tmp_path / "first" / "config.json").read_text())["about"]
+    assert stored["licence"] == "MIT"
+
+
+def test_what_is_not_a_number_is_stored_as_json_that_every_reader_accepts(tmp_path: Path) -> None:
+    small_model(about=tl.About(validation={"standard_error": float("nan")})).save(tmp_path / "model")
+
+    def refuse(name: str) -> None:
+        raise AssertionError(f"{name} is not JSON")
+
+    text = (tmp_path / "model" / "config.json").read_text()
+    assert json.loads(text, parse_constant=refuse)["about"]["validation"] == {"standard_error": None}
+
+
+def test_samples_of_the_bundled_text_model_become_text_and_come_back() -> None:
+    model = tl.load("shakespeare-udm-loo")
+    tokens = tl.sample(model, 2, length=32, steps=2, generator=torch.Generator().manual_seed(1))
+    texts = model.decode(tokens)
+    assert [len(text) for text in texts] == [32, 32]
+    assert [model.encode(text) for text in texts] == tokens.tolist()
+    assert model.decode(torch.tensor([model.encode("ROMEO: I love thee.")])) == ["ROMEO: I love thee."]
+    end = model.encode(":")[0]
+    assert model.decode(torch.tensor([model.encode("ROMEO: I")]), end=end) == ["ROMEO"]
+
+
+# ---------------------------------------------------------------- files that are not what they should be
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models") / "model"
+    small_model(tl.Masked(3), tokenizer=Characters("abc")).save(folder)
+    return folder
+
+
+def change(*path: str, to: Any) -> Callable[[Config], Any]:
+    """Put a value somewhere into a config."""
+
+    def edit(config: Config) -> Config:
+        part = config
+        for key in path[:-1]:
+            part = part[key]
+        part[path[-1]] = to
+        return config
+
+    return edit
+
+
+def without(key: str) -> Callable[[Config], Config]:
+    return lambda config: {name: value for name, value in config.items() if name != key}
+
+
+NOT_OBJECTS: list[Any] = [[1, 2], "masked", None, 5]
+WRONG: list[tuple[Callable[[Config], Any], str]] = [
+    (change("format", to=3), "its format 3 is newer than 2, the newest that this version reads; upgrade tokenloom"),
+    (change("format", to=1), "its format 1 is older than 2"),
+    (without("format"), "has no format number"),
+    (change("format", to="2"), "has no format number"),
+    (without("schedule"), "config.json lacks schedule"),
+    (change("abuot", to={}), "config.json has an unknown key 'abuot'; did you mean about?"),
+    (change("process", "name", to="maskd"), "there is no process 'maskd'; did you mean masked"),
+    (change("process", "mask", to=2), "the process masked has no option 'mask'; did you mean mask_id?"),
+    (
+        change("process", "vocab_size", to="3"),
+        "the option vocab_size of the process masked must be a whole number, got '3'",
+    ),
+    (change("process", "vocab_size", to=1), "at least 2 tokens, got 1"),
+    (change("schedule", "name", to="linaer"), "there is no schedule 'linaer'; did you mean linear"),
+    (change("schedule", "epz", to=0.1), "the schedule linear has no option 'epz'; did you mean eps?"),
+    (change("schedule", "eps", to=2.0), "eps must be in [0, 1), got 2.0"),
+    (change("predicts", to="denoisr"), "there is no representation 'denoisr'; did you mean denoiser?"),
+    (change("predicts", to=["loo"]), "there is no representation"),
+    (change("network", "name", to="dti"), "there is no network 'dti'; did you mean dit"),
+    (change("network", "widht", to=8), "the network dit has no option 'widht'; did you mean width?"),
+    (change("network", "width", to=None), "the option width of the network dit must be a whole number, got None"),
+    (change("network", "width", to=16), "has shape"),
+    (
+        change("tokenizer", "kind", to="chars"),
+        "a stored tokenizer is of kind characters, bytes or subwords, got 'chars'",
+    ),
+    (change("tokenizer", to=[1]), "a stored tokenizer is of kind"),
+    (change("about", "step", to="7"), "the option step of what is known of a model must be a whole number or null"),
+    *(
+        (change(key, to=value), sentence)
+        for key, sentence in {
+            "process": "a process is stored as an object with a name, got",
+            "schedule": "a schedule is stored as an object with a name, got",
+            "network": "a network is stored as an object with a name, got",
+            "about": "what is known of a model is stored as an object, got",
+        }.items()
+        for value in NOT_OBJECTS
+    ),
+    (lambda config: [config], "config.json must hold an object"),
+    (lambda config: "masked", "config.json must hold an object"),
+    (lambda config: None, "config.json must hold an object"),
+]
+
+
+@pytest.mark.parametrize(("edit", "sentence"), WRONG, ids=[sentence[:60] for _, sentence in WRONG])
+def test_a_config_of_another_kind_or_time_gets_a_sentence(
+    edit: Callable[[Config], Any], sentence: str, stored: Path, tmp_path: Path
+) -> None:
+    for name in FILES:
+        (tmp_path / name).write_bytes((stored / name).read_bytes())
+    config = edit(json.loads((stored / "config.json").read_text()))
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ValueError, match=f"^the model in {tmp_path} cannot be read: .*{re.escape(sentence)}"):
+        load_model(tmp_path)
+
+
+def test_missing_damaged_and_foreign_weights_get_a_sentence(stored: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"holds no model: config\.json is missing"):
+        load_model(tmp_path / "nothing")
+    tensors, folder = load_file(stored / "model.safetensors"), tmp_path / "model"
+    name = next(iter(tensors))
+    for changed, sentence in (
+        ({key: value for key, value in tensors.items() if key != name}, f"the weights lack {name}"),
+        (tensors | {"more": torch.zeros(1)}, "the weights have an unknown more"),
+        (tensors | {"process.pi": torch.zeros(1)}, "the process masked cannot be built"),
+        (tensors | {"constant.units": torch.zeros(1)}, "the network dit cannot be built"),
+        (tensors | {name: torch.zeros(1, 2, 3)}, r"has shape \[1, 2, 3\], but the config asks for"),
+    ):
+        folder.mkdir(exist_ok=True)
+        (folder / "config.json").write_bytes((stored / "config.json").read_bytes())
+        save_file(changed, folder / "model.safetensors")
+        with pytest.raises(ValueError, match=sentence):
+            load_model(folder)
+    (folder / "model.safetensors").write_bytes(b"broken")
+    with pytest.raises(ValueError, match="cannot be read"):
+        load_model(folder)
+
+
+def test_saving_never_takes_what_is_not_a_model(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "thesis.tex").write_text("mine")
+    with pytest.raises(ValueError, match=r"work holds thesis\.tex, which is not part of a model; save to a new folder"):
+        small_model().save(tmp_path / "work")
+    with pytest.raises(ValueError, match=r"thesis\.tex is a file; name a folder"):
+        small_model().save(tmp_path / "work" / "thesis.tex")
+    assert (tmp_path / "work" / "thesis.tex").read_text() == "mine"
+    assert [path.name for path in tmp_path.rglob("*")] == ["work", "thesis.tex"]
+
+
+def test_an_interrupted_save_leaves_the_earlier_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C at the worst moment: the earlier model has been moved aside and the new one is not there yet."""
+    small_model().save(tmp_path / "model")
+    before = (tmp_path / "model" / "model.safetensors").read_bytes()
+
+    def interrupted(source: Path, target: Path) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        small_model(tl.Uniform(5)).save(tmp_path / "model")
+    assert (tmp_path / "model" / "model.safetensors").read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_whoever_may_read_the_config_may_read_the_weights(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        small_model().save(tmp_path / "model")
+    finally:
+        os.umask(before)
+    assert {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "model").iterdir()} == {
+        "config.json": 0o644,
+        "model.safetensors": 0o644,
+    }
+
+
+def test_a_network_of_ones_own_is_refused_with_a_remedy(tmp_path: Path) -> None:
+    model = tl.DiffusionModel(lambda tokens, time: torch.zeros(*tokens.shape, 3), tl.Uniform(3))
+    with pytest.raises(ValueError, match=r"keep its state_dict with safetensors\.torch\.save_file"):
+        model.save(tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
+def test_every_schedule_and_representation_is_saved_by_name(tmp_path: Path) -> None:
+    for name in SCHEDULES:
+        loaded = assert_saved_again_is_the_same(small_model(tl.Uniform(3, schedule=SCHEDULES[name]())), tmp_path / name)
+        assert isinstance(loaded.schedule, SCHEDULES[name])
+    for name, kind in REPRESENTATIONS.items():
+        network = tl.nn.DiT(tl.nn.TransformerConfig(3, 3, 4, width=8, depth=1, heads=1))
+        model = tl.DiffusionModel(network, tl.Uniform(3), predicts=kind)
+        assert assert_saved_again_is_the_same(model, tmp_path / f"as-{name}").predicts is kind

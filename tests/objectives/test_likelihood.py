@@ -1,0 +1,286 @@
+"""The bound of an exact model is the entropy, and its error bar covers the truth as often as it says."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import tokenloom as tl
+from tests import brute
+from tests.statistics import FALSE_ALARM
+from tokenloom.data.markov import markov_chain
+from tokenloom.nn import DiT, TransformerConfig
+from tokenloom.objectives.grouped_ratio import grouped_ratio
+from tokenloom.objectives.likelihood import likelihood_of
+from tokenloom.objectives.time_integral import Times, group_levels, group_size
+from tokenloom.posteriors import Posterior
+
+K, L = 3, 2
+P0 = brute.random_p0(K, L)
+PI = brute.random_pi(K, L)
+ERRORS = 5
+"""Standard errors between an estimate and the truth: exceeded by a correct one with probability 6e-7."""
+
+CASES: list[tuple[tl.Process, type[Posterior]]] = [
+    (tl.Uniform(K), tl.LeaveOneOut),
+    (tl.Uniform(K), tl.Denoiser),
+    (tl.Uniform(K), tl.Score),
+    (tl.Masked(K), tl.Denoiser),
+    (tl.Masked(K), tl.LeaveOneOut),
+    (tl.AbsorbingUniform(K), tl.Denoiser),
+    (tl.Uniform(K, schedule=tl.CosineSchedule()), tl.LeaveOneOut),
+    (tl.Masked(K, schedule=tl.PolynomialSchedule()), tl.Denoiser),
+    (tl.Uniform(K, schedule=tl.GeometricSchedule()), tl.Denoiser),
+    (tl.Interpolating(K, PI), tl.LeaveOneOut),
+    (tl.Interpolating(K, PI), tl.Denoiser),
+    (tl.Interpolating(K, PI, schedule=tl.CosineSchedule()), tl.Score),
+]
+
+
+def label(case: tuple[tl.Process, type[Posterior]]) -> str:
+    return f"{type(case[0]).__name__}-{case[1].__name__}-{type(case[0].schedule).__name__}"
+
+
+@pytest.mark.parametrize(
+    ("case", "times"),
+    [*((case, "stratified") for case in CASES), *((case, "antithetic") for case in CASES[::4])],
+    ids=lambda value: value if isinstance(value, str) else label(value),
+)
+def test_the_likelihood_of_an_oracle_is_the_entropy(
+    case: tuple[tl.Process, type[Posterior]], times: Times, generator: torch.Generator
+) -> None:
+    oracle = tl.Oracle(P0, case[0], predicts=case[1])
+    found = tl.nelbo(oracle, oracle.sample(6000, generator), 1, times, generator, batch=3000)
+    assert abs(found.nats - oracle.entropy()) < ERRORS * found.standard_error
+    assert found.standard_error < 0.06
+    assert found.per_token == pytest.approx(found.nats / L)
+    assert found.per_token_error == pytest.approx(found.standard_error / L)
+    assert found.bits_per_token == pytest.approx(found.per_token / math.log(2))
+    assert found.perplexity == pytest.approx(math.exp(found.per_token))
+    assert float(found.per_sequence.mean()) == pytest.approx(found.nats)
+    assert (found.sequences, found.tokens, found.time_samples, found.exact) == (6000, 6000 * L, 1, False)
+
+
+COUPLED = torch.tensor([[30.0, 1, 1], [1, 4, 1], [1, 1, 4]], dtype=torch.float64) / 44
+
+
+def total_correlation(law: Tensor, states: int) -> float:
+    table = law.view(states, states)
+    product = torch.outer(table.sum(1), table.sum(0))
+    return float((torch.xlogy(table, table) - torch.xlogy(table, product)).sum())
+
+
+LITTLE = tl.LinearSchedule(eps=0.9)
+"""Little is ever lost, and most of the figure is the price of starting from nothing."""
+PARTIAL = torch.tensor([[0.6, 0.4, 0.0], [0.0, 0.3, 0.7]], dtype=torch.float64)
+"""Noise that never shows token 2 at the first position, nor token 0 at the second."""
+
+
+@pytest.mark.parametrize(
+    ("process", "predicts", "pi"),
+    [
+        (tl.Uniform(K, schedule=LITTLE), tl.Denoiser, brute.uniform_pi(K, L)),
+        (tl.Interpolating(K, PI, schedule=LITTLE), tl.LeaveOneOut, PI),
+        (tl.Interpolating(K, PI, schedule=LITTLE), tl.Denoiser, PI),
+        (tl.Interpolating(K, PI, schedule=LITTLE), tl.Score, PI),
+        (tl.Masked(K, schedule=LITTLE), tl.Denoiser, brute.point_pi([K] * L, K + 1)),
+        (tl.Interpolating(K, PARTIAL, schedule=LITTLE), tl.LeaveOneOut, PARTIAL),
+        (tl.Interpolating(K, PARTIAL, schedule=LITTLE), tl.Denoiser, PARTIAL),
+        (tl.AbsorbingUniform(K, schedule=LITTLE), tl.Denoiser, None),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, tl.Process) else getattr(value, "__name__", ""),
+)
+def test_the_signal_left_at_the_end_is_paid_for(
+    process: tl.Process, predicts: type[Posterior], pi: Tensor | None, generator: torch.Generator
+) -> None:
+    """With alpha_1 = 0.9 the bound is the entropy plus what starting from the prior costs.
+
+    That is KL(p_1 || pi) where pi covers the vocabulary.  Else the first step draws p_1 position by position, which
+    costs their total correlation.  Under AUDM the price depends on U, and the figure is a bound.
+    """
+    oracle = tl.Oracle(COUPLED, process, predicts=predicts)
+    found = tl.nelbo(oracle, oracle.sample(5000, generator), 1, generator=generator, batch=5000)
+    error = ERRORS * found.standard_error
+    if pi is None:
+        assert found.nats > oracle.entropy() - error
+        return
+    p_1 = brute.marginal(COUPLED, pi, 0.9)
+    prior = brute.kernel(0.0, pi)[0]
+    price = total_correlation(p_1, pi.shape[1]) if process.reveals else float((p_1 * (p_1 / prior).log()).sum())
+    assert price > error
+    assert abs(found.nats - oracle.entropy() - price) < error
+
+
+@pytest.mark.parametrize("kind", [tl.Uniform, tl.Masked])
+def test_given_positions_leave_the_conditional_entropy(kind: type[tl.Process], generator: torch.Generator) -> None:
+    oracle = tl.Oracle(P0, kind(K), predicts=tl.Denoiser)
+    x_0 = oracle.sample(2000, generator)
+    given = torch.tensor([True, False]).expand_as(x_0)
+    found = tl.nelbo(oracle, x_0, 2, generator=generator, given=given, batch=500)
+    first = P0.sum(1)
+    conditional = oracle.entropy() + float((first * first.log()).sum())
+    assert abs(found.nats - conditional) < ERRORS * found.standard_error
+    assert found.tokens == 2000
+    assert found.per_token == pytest.approx(found.nats)
+
+
+def binomial_tail(successes: int, trials: int, rate: float) -> float:
+    """The smaller of P(X <= successes) and P(X >= successes)."""
+    mass = [math.comb(trials, k) * rate**k * (1 - rate) ** (trials - k) for k in range(trials + 1)]
+    return min(sum(mass[: successes + 1]), sum(mass[successes:]))
+
+
+@pytest.mark.parametrize(
+    ("kind", "predicts", "samples", "times", "sequences"),
+    [
+        (tl.Uniform, tl.LeaveOneOut, 1, "antithetic", 256),
+        (tl.Masked, tl.Denoiser, 4, "stratified", 64),
+        (tl.AbsorbingUniform, tl.Denoiser, 2, "antithetic", 128),
+    ],
+)
+def test_one_standard_error_covers_the_entropy_two_times_in_three(
+    kind: type[tl.Process],
+    predicts: type[Posterior],
+    samples: int,
+    times: Times,
+    sequences: int,
+    generator: torch.Generator,
+) -> None:
+    """200 data sets: as often within one error as a normal variable is (68.3%), and within two (95.4%).
+
+    They are parts of one call, whole groups each, so they are as independent as separate ones.  Too small and too large
+    errors both fail; two-sided false-alarm rate 2e-6 each by the binomial law.
+    """
+    oracle = tl.MarkovOracle(*markov_chain(4, 1), 6, kind(4), predicts=predicts)
+    distances = []
+    group = group_size(sequences, samples)
+    assert sequences % group == 0
+    assert group == group_size(200 * sequences, samples)
+    whole = tl.nelbo(oracle, oracle.sample(200 * sequences, generator), samples, times, generator, batch=5000)
+    for nats in whole.per_sequence.view(200, sequences):
+        found = likelihood_of(nats, torch.full_like(nats, 6), group, whole.estimator, whole.exact)
+        distances.append(abs(found.nats - oracle.entropy()) / found.standard_error)
+    for width in (1, 2):
+        covered = sum(distance < width for distance in distances)
+        assert binomial_tail(covered, 200, math.erf(width / math.sqrt(2))) > FALSE_ALARM, (width, covered)
+
+
+def test_groups_are_evenly_spread_and_cut_in_the_last() -> None:
+    generator = torch.Generator().manual_seed(3)
+    antithetic = group_levels(10, 2, 4, "antithetic", generator, torch.device("cpu"))
+    assert antithetic.shape == (10, 2)
+    for rows in (antithetic[:4], antithetic[4:8]):
+        gaps = rows.flatten().sort().values.diff()
+        torch.testing.assert_close(gaps, torch.full_like(gaps, 1 / 8))
+    stratified = group_levels(8, 2, 4, "stratified", generator, torch.device("cpu"))
+    for rows in (stratified[:4], stratified[4:]):
+        assert sorted((rows.flatten() * 8).long().tolist()) == list(range(8))
+        assert rows.flatten().sort().values.diff().std() > 0.01
+
+
+def test_a_ratio_over_groups_by_hand() -> None:
+    """Groups (1 + 2, 3 + 4) over (1 + 1, 1 + 2): ratio 10/5; residuals 3 - 4 and 7 - 6; error sqrt(2 * 2)/5."""
+    ratio, error = grouped_ratio(torch.tensor([1.0, 2, 3, 4]).double(), torch.tensor([1.0, 1, 1, 2]).double(), group=2)
+    assert ratio == pytest.approx(2)
+    assert error == pytest.approx(2 / 5)
+
+
+class Chain(nn.Module):
+    """The exact causal network of a Markov chain."""
+
+    causal = True
+
+    def __init__(self, initial: Tensor, transition: Tensor) -> None:
+        super().__init__()
+        self.initial, self.transition = initial, transition
+
+    def forward(self, tokens: Tensor, time: Tensor) -> Tensor:
+        first = self.initial.log().expand(len(tokens), 1, -1)
+        return torch.cat([first, self.transition.log()[tokens[:, :-1]]], 1)
+
+
+def test_a_causal_model_is_scored_exactly() -> None:
+    chain = markov_chain(5, 2)
+    oracle = tl.MarkovOracle(*chain, 8, tl.Uniform(5))
+    x_0 = oracle.sample(50, torch.Generator().manual_seed(1))
+    found = tl.nelbo(tl.DiffusionModel(Chain(*chain), tl.LeftToRight(5)), x_0, samples=7)
+    nats = -oracle.log_likelihood(x_0)
+    assert found.nats == pytest.approx(float(nats.mean()), abs=1e-10)
+    assert found.standard_error == pytest.approx(float(nats.std()) / math.sqrt(50), abs=1e-10)
+    assert (found.exact, found.time_samples) == (True, 0)
+
+
+def test_dropout_is_off_while_a_model_is_scored_and_back_on_after() -> None:
+    torch.manual_seed(0)
+    network = tl.nn.CausalTransformer(TransformerConfig(5, 5, 8, 16, 1, 2, 8, dropout=0.5, time=False))
+    for parameter in network.parameters():
+        nn.init.normal_(parameter, std=0.3)
+    model = tl.DiffusionModel(network, tl.LeftToRight(5)).train()
+    x_0 = torch.randint(0, 5, (6, 8), generator=torch.Generator().manual_seed(1))
+    figures = [tl.nelbo(model, x_0).nats for _ in range(2)]
+    assert figures[0] == figures[1]
+    assert all(module.training for module in model.modules())
+    assert tl.nelbo(model.eval(), x_0).nats == figures[0]
+
+
+class Recorder(nn.Module):
+    """A network that keeps what it was shown."""
+
+    def __init__(self, inner: DiT) -> None:
+        super().__init__()
+        self.inner = inner
+        self.tokens: list[Tensor] = []
+        self.times: list[Tensor] = []
+
+    def forward(self, tokens: Tensor, time: Tensor) -> Tensor:
+        self.tokens.append(tokens)
+        self.times.append(time)
+        logits: Tensor = self.inner(tokens, time)
+        return logits
+
+
+@pytest.mark.parametrize("kind", [tl.Uniform, tl.Masked])
+def test_the_figure_does_not_depend_on_the_batch(kind: type[tl.Process]) -> None:
+    """One seed, 10 sequences of 3 times in batches of 1, 16 and 64: exactly the same noise, the same nats to 1e-6."""
+    process = kind(5)
+    torch.manual_seed(2)
+    inner = DiT(TransformerConfig(5, process.num_states, 8, 16, 1, 2, 8, 0.0))
+    for parameter in inner.parameters():
+        nn.init.normal_(parameter, std=0.3)
+    x_0 = torch.randint(0, 5, (10, 8), generator=torch.Generator().manual_seed(5))
+    figures, shown = [], []
+    for batch in (1, 16, 64):
+        network = Recorder(inner)
+        model = tl.DiffusionModel(network, process, predicts=tl.Denoiser)
+        figures.append(tl.nelbo(model, x_0, 3, generator=torch.Generator().manual_seed(6), batch=batch))
+        shown.append((torch.cat(network.tokens), torch.cat(network.times)))
+        assert len(network.tokens[0]) == min(batch, 30)
+        assert float(figures[-1].per_sequence.mean()) == pytest.approx(figures[-1].nats, rel=1e-12)
+    for figure, (tokens, times) in zip(figures[1:], shown[1:], strict=True):
+        assert torch.equal(tokens, shown[0][0])
+        assert torch.equal(times, shown[0][1])
+        assert figure.nats == pytest.approx(figures[0].nats, rel=1e-6)
+        assert figure.standard_error == pytest.approx(figures[0].standard_error, rel=1e-6)
+        torch.testing.assert_close(figure.per_sequence, figures[0].per_sequence, rtol=1e-5, atol=1e-6)
+    assert tl.nelbo(model, x_0, 3, generator=torch.Generator().manual_seed(7)).nats != figures[0].nats
+
+
+def test_a_single_sequence_has_no_error_and_wrong_input_a_sentence(as_a_user: None) -> None:
+    oracle = tl.Oracle(P0, tl.Uniform(K))
+    assert math.isnan(tl.nelbo(oracle, torch.tensor([[0, 1]])).standard_error)
+    for sentence, arguments in (
+        ("samples must be at least 1, got 0", (torch.tensor([[0, 1]]), 0)),
+        ("batch must be at least 1, got 0", (torch.tensor([[0, 1]]), 1, "stratified", None, 0)),
+        ("x_0 holds no sequence", (torch.zeros(0, 2, dtype=torch.int64),)),
+        ("times must be antithetic or stratified, got 'even'", (torch.tensor([[0, 1]]), 1, "even")),
+        (r"x_0 must hold token ids in 0\.\.2, got 3", (torch.tensor([[0, 3]]),)),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            tl.nelbo(oracle, *arguments)
+    with pytest.raises(ValueError, match="every position is given"):
+        tl.nelbo(oracle, torch.tensor([[0, 1]]), given=torch.ones(1, 2, dtype=torch.bool))
+    with pytest.raises(
+        ValueError, match="MaskedUniform has no bound of its own; score and train its network under Masked"
+    ):
+        tl.nelbo(tl.Oracle(P0, tl.MaskedUniform(K), predicts=tl.Denoiser), torch.tensor([[0, 1]]))

@@ -1,0 +1,142 @@
+"""A sampler is one value: equal where it means the same, read from text, written as JSON and back."""
+
+import inspect
+import json
+import math
+from dataclasses import FrozenInstanceError, replace
+
+import pytest
+import torch
+
+import tokenloom as tl
+from tests.samplers.helpers import K, oracle
+from tokenloom.samplers import CORRECTORS, PREDICTORS
+from tokenloom.samplers.correctors.gibbs import Informed, RandomScan
+from tokenloom.samplers.predictors.greedy_tail import GreedyTail
+from tokenloom.samplers.predictors.psi import Psi
+
+UNIFORM = oracle(tl.Uniform)
+SAMPLERS = [
+    tl.Sampler(),
+    tl.Sampler.parse("psi:kappa=0.9,since=0.5 + informed:steps=2,temperature=0.5", steps=40),
+    tl.Sampler.of(steps=7, grid="cosine", show_given="noised"),
+    tl.Sampler.of(grid=torch.tensor([1.0, 0.3, 0.1, 0.0]).double()),
+    tl.Sampler.of("psi", temperature=0.5, top_p=0.9, top_k=2, on=tl.Denoiser, forbid=[1, 2]),
+    tl.Sampler(GreedyTail(Psi(kappa=0.2))),
+    *(tl.Sampler(PREDICTORS[name]()) for name in PREDICTORS),
+    *(tl.Sampler(corrector=CORRECTORS[name]()) for name in CORRECTORS),
+]
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_a_record_is_json_and_restores_the_same_value(sampler: tl.Sampler) -> None:
+    assert tl.Sampler.restore(json.loads(json.dumps(sampler.record()))) == sampler
+
+
+def test_no_two_settings_have_one_record() -> None:
+    records = [json.dumps(sampler.record(), sort_keys=True) for sampler in SAMPLERS]
+    assert len(set(records)) == len(set(SAMPLERS))
+    assert len(set(SAMPLERS)) == len(SAMPLERS) - 1  # the default twice, as Sampler() and among the predictors
+
+
+def test_text_objects_and_settings_stand_for_the_same_value() -> None:
+    expected = tl.Sampler(Psi(kappa=0.9), Informed(steps=2), steps=40)
+    assert tl.Sampler.parse("psi:kappa=0.9 + informed:steps=2", steps=40) == expected
+    assert tl.Sampler.parse("psi:kappa=0.9+informed:steps=2", 40) == expected
+    assert tl.Sampler.of("psi:kappa=0.9", "informed:steps=2", steps=40) == expected
+    assert tl.Sampler.of(Psi(0.9), Informed(2), steps=40) == expected
+    assert tl.Sampler.of(expected) == expected
+    assert tl.Sampler.of("psi:kappa=0.9", "none", steps=40) == replace(expected, corrector=None)
+    assert hash(tl.Sampler.of(expected)) == hash(expected)
+    assert tl.Sampler.parse("psi:kappa=0.8 + informed:steps=2", steps=40) != expected
+    with pytest.raises(FrozenInstanceError):
+        expected.steps = 3  # type: ignore[misc]
+
+
+def test_a_truncation_that_changes_nothing_is_none() -> None:
+    assert tl.Sampler.of(truncation=tl.Truncation(on=tl.Denoiser)) == tl.Sampler()
+
+
+@pytest.mark.parametrize(
+    ("shorthand", "truncation"),
+    [
+        ({"temperature": 0.5}, tl.Truncation(temperature=0.5)),
+        ({"top_p": 0.7}, tl.Truncation(top_p=0.7)),
+        ({"top_k": 2}, tl.Truncation(top_k=2)),
+        ({"forbid": [1]}, tl.Truncation(forbid=(1,))),
+        ({"temperature": 2.0, "top_k": 2, "forbid": (0,)}, tl.Truncation(2.0, 1.0, 2, tl.LeaveOneOut, (0,))),
+    ],
+)
+def test_a_shorthand_draws_what_its_truncation_draws(shorthand: dict[str, object], truncation: tl.Truncation) -> None:
+    plain, short, long = (
+        tl.sample(UNIFORM, 200, steps=4, generator=torch.Generator().manual_seed(0), **options)
+        for options in ({}, shorthand, {"truncation": truncation})
+    )
+    assert torch.equal(short, long)
+    assert not torch.equal(short, plain)
+
+
+def test_sample_is_the_sampler_run() -> None:
+    settings = tl.Sampler(Psi(0.5), RandomScan(), tl.Truncation(top_k=2), steps=9)
+    tokens = settings.run(UNIFORM, 50, generator=torch.Generator().manual_seed(0)).tokens
+    as_value = tl.sample(UNIFORM, 50, sampler=settings, generator=torch.Generator().manual_seed(0))
+    as_settings = tl.sample(
+        UNIFORM,
+        50,
+        sampler="psi:kappa=0.5",
+        corrector="random-scan",
+        top_k=2,
+        steps=9,
+        generator=torch.Generator().manual_seed(0),
+    )
+    assert torch.equal(as_value, tokens)
+    assert torch.equal(as_settings, tokens)
+
+
+@pytest.mark.parametrize(("function", "positional"), [(tl.sample, 2), (tl.Sampler.run, 3)])
+def test_settings_are_given_by_name(function: object, positional: int) -> None:
+    parameters = list(inspect.signature(function).parameters.values())  # type: ignore[arg-type]
+    assert all(each.kind is inspect.Parameter.KEYWORD_ONLY for each in parameters[positional:])
+    assert len(parameters) > positional
+
+
+def test_a_third_positional_argument_is_refused() -> None:
+    with pytest.raises(TypeError, match="positional"):
+        tl.sample(UNIFORM, 2, 4)  # type: ignore[call-arg]
+
+
+# ------------------------------------------------------------------------------------------------------------- grids
+
+
+def test_cosine_grid_spends_its_steps_near_the_end() -> None:
+    """t = 1 - cos(pi/2 u) for even u, so that arccos(1 - t) / (pi/2) is even again; half of them are below 0.293."""
+    times = tl.Sampler(steps=64, grid="cosine").times()
+    angle = torch.arccos(1 - times) / (math.pi / 2)
+    torch.testing.assert_close(angle, torch.linspace(1, 0, 65, dtype=torch.float64))
+    assert times[0] == 1
+    assert times[-1] == 0
+    assert float(times[32]) == pytest.approx(1 - math.sqrt(0.5))
+
+
+def test_cosine_grid_is_visited() -> None:
+    visited: list[float] = []
+    sampler = tl.Sampler(steps=4, grid="cosine")
+    sampler.run(UNIFORM, 2, on_step=lambda step: visited.append(float(step.after.t[0])))
+    assert visited == pytest.approx([1 - math.cos(math.pi / 2 * u) for u in (0.75, 0.5, 0.25, 0.0)])
+
+
+@pytest.mark.parametrize("steps", [3, 10])
+def test_a_grid_of_times_costs_what_it_says_beside_a_corrector(steps: int) -> None:
+    """Two corrections lie between three steps, whatever the budget says."""
+    sampler = tl.Sampler.of("ancestral + scan", steps=steps, grid=(1.0, 0.6, 0.3, 0.0))
+    assert sampler.times().tolist() == [1.0, 0.6, 0.3, 0.0]
+    assert int(sampler.run(UNIFORM, 30, generator=torch.Generator().manual_seed(0)).evaluations.max()) == 5
+
+
+def test_text_and_vocabulary_of_a_run_are_of_its_model() -> None:
+    """The same value runs models of any process, and chooses left to right for a causal one."""
+    causal = tl.DiffusionModel(lambda tokens, time: torch.zeros(*tokens.shape, K), tl.LeftToRight(K))
+    sampler = tl.Sampler(steps=2)
+    assert sampler.for_model(causal).predictor == PREDICTORS.parse("autoregressive")
+    assert sampler.for_model(UNIFORM) == sampler
+    assert sampler.run(causal, 4, length=5).evaluations.tolist() == [5] * 4

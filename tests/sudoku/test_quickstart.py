@@ -1,0 +1,142 @@
+import re
+import signal
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import tokenloom as tl
+from tests.cli.helpers import refusal
+from tokenloom.cli import main
+from tokenloom.sudoku.quickstart import CONTENDERS, clear, config_of, standard_error, train_one, unseen_puzzles
+from tokenloom.sudoku.quickstart_report import Frame, Recorder, smooth, strip
+from tokenloom.sudoku.solver import BLANK
+from tokenloom.sudoku.svg import round_ticks
+
+MODULE = import_module("tokenloom.sudoku.quickstart")  # its name in the package is the command's
+SHORT = ["quickstart", "--minutes", "0.005", "--puzzles", "4"]
+
+
+def still(puzzle: str) -> Recorder:
+    """A grid of ones that stays as it is."""
+    recorder = Recorder("a grid", puzzle)
+    recorder.frames = [Frame(1.0, [0] * len(puzzle))]
+    return recorder
+
+
+def test_quickstart_leaves_a_table_a_report_and_two_models_and_starts_afresh_beside_other_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(MODULE, "STEPS", (3, 4))
+    main(SHORT)
+    printed = capsys.readouterr().out
+    assert "solved at try" in printed
+    assert "quickstart/report.html" in printed
+    assert re.search(r"Trained: UDM \d+ steps of 253,300 parameters, MDM \d+ steps", printed)
+    page = Path("quickstart/report.html").read_text()
+    cells = re.findall(r"(\d+\.\d)% ± (\d+\.\d)%", printed)
+    assert len(cells) == 6  # three ways, two numbers of steps
+    assert re.findall(r"<td>(\d+\.\d)% <small>± (\d+\.\d)%", page) == cells
+    assert page.count('class="grid"') == 8 + 2 * 8
+    assert not re.search(r"<script|src=|href=|https?://|\$\w", page)  # self-contained, and nothing left to fill in
+    assert isinstance(tl.load("quickstart/udm/model").process, tl.Uniform)
+    assert isinstance(tl.load("quickstart/mdm/model").process, tl.Masked)
+
+    mine = [Path("quickstart/notes.txt"), Path("quickstart/udm/notes.txt")]
+    for path in mine:
+        path.write_text("mine")
+    Path("quickstart/udm/metrics.jsonl").write_text("an earlier run\n")
+    monkeypatch.setattr(MODULE, "solve_live", lambda console, seed: still(16 * "."))
+    main(SHORT)
+    assert all(path.read_text() == "mine" for path in mine)
+    assert "an earlier run" not in Path("quickstart/udm/metrics.jsonl").read_text()
+
+
+def test_a_folder_that_is_not_an_earlier_quickstart_is_left_alone(tmp_path: Path) -> None:
+    config = config_of(CONTENDERS[0], 1, 0, tmp_path)
+    (tmp_path / "udm" / "model").mkdir(parents=True)
+    with pytest.raises(ValueError, match="udm is in the way and does not hold a run of an earlier quickstart"):
+        clear(config)
+    assert (tmp_path / "udm" / "model").exists()
+
+
+def test_puzzles_are_of_grids_that_training_never_saw() -> None:
+    config = config_of(CONTENDERS[0], 1, 0, Path("x"))
+    data, puzzles = config.data.load(), unseen_puzzles(config, 40, seed=0)
+    given = puzzles != BLANK
+    assert set(given.sum(1).tolist()) == {4, 5, 6, 7}
+    grids = data.valid[torch.arange(40) % len(data.valid)]
+    assert torch.equal(puzzles[given], grids[given].long())
+    assert not (grids[:, None] == data.train).all(-1).any()
+
+
+def test_an_interrupted_training_ends_everything_and_gives_the_signals_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, real = signal.getsignal(signal.SIGINT), MODULE.train
+
+    def interrupted(config: Any, resume: bool, reporter: Any) -> Any:
+        step = reporter.step
+
+        def stop(*details: Any) -> None:
+            step(*details)
+            signal.raise_signal(signal.SIGINT)
+
+        reporter.step = stop
+        return real(config, resume, reporter)
+
+    monkeypatch.setattr(MODULE, "train", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        train_one(config_of(CONTENDERS[0], 1, 0, tmp_path), 1)
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_exactly_the_cells_that_changed_between_pictures_are_coloured() -> None:
+    recorder = Recorder("a grid", "1" + 15 * ".")
+    first, second = [0, *[1] * 15], [0, 2, 3, *[1] * 13]
+    recorder.frames = [Frame(1.0, first), Frame(0.5, first), Frame(0.0, second)]
+    pictures = strip(recorder, 3).split("<figure>")[1:]
+    assert [picture.count('rect class="changed"') for picture in pictures] == [0, 0, 2]
+    assert all(picture.count('rect class="given"') == 1 for picture in pictures)
+    recorder.frames = [Frame(1.0, [4] * 16)]
+    assert "<text" not in strip(recorder, 3)  # a mask has no digit
+
+
+@pytest.mark.parametrize("high", [0.003, 0.07, 0.9, 1.0, 3.2, 47.0, 299.0, 12345.0])
+def test_ticks_are_few_and_within_the_range(high: float) -> None:
+    ticks = round_ticks(high)
+    assert 2 <= len(ticks) <= 6
+    assert ticks[0] == 0
+    assert 0.5 * high < ticks[-1] <= high * (1 + 1e-9)
+
+
+def test_no_rate_is_told_without_doubt() -> None:
+    assert standard_error(0.0, 300) == pytest.approx(standard_error(1.0, 300))
+    assert standard_error(0.0, 300) > 1 / 400
+    assert standard_error(0.5, 10_000) == pytest.approx(0.005, rel=1e-3)
+
+
+def test_smoothing_keeps_a_constant() -> None:
+    found = smooth([(1, 2.0), (2, 2.0), (3, 2.0)])
+    assert [step for step, _ in found] == [1, 2, 3]
+    assert [value for _, value in found] == pytest.approx([2.0, 2.0, 2.0])
+
+
+@pytest.mark.parametrize(("option", "value"), [("--minutes", "0"), ("--puzzles", "-3")])
+def test_a_wrong_option_ends_in_one_sentence(option: str, value: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "minutes must be positive and puzzles at least 1, got " in refusal(capsys, "quickstart", option, value)
+
+
+def test_a_folder_that_cannot_be_written_is_named_before_anything_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    said = refusal(capsys, "quickstart", "--out", "/dev/null/here", "--minutes", "0.01")
+    assert "cannot write to /dev/null/here: " in said
+
+
+def test_help_names_every_option(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["quickstart", "--help"])
+    text = capsys.readouterr().out
+    assert all(option in text for option in ("--minutes", "--puzzles", "--seed", "--out"))

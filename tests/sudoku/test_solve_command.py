@@ -1,0 +1,202 @@
+"""`tokenloom solve` as its users meet it: the status says whether every grid is right, an error says where it is."""
+
+import gzip
+import json
+import os
+import re
+import subprocess
+import sys
+from io import StringIO
+from pathlib import Path
+
+import pytest
+import torch
+
+import tokenloom as tl
+from tests.cli.helpers import refusal
+from tokenloom.cli import main
+from tokenloom.samplers import Sampler
+from tokenloom.sudoku.puzzles import is_valid
+from tokenloom.sudoku.solver import BLANK
+from tokenloom.sudoku.solving import Solver, obeys, solve_puzzles
+from tokenloom.sudoku.text import format_grid, parse_puzzles, puzzles_of_file
+
+SOLUTION = "534678912672195348198342567859761423426853791713924856961537284287419635345286179"
+PUZZLE = "53..7....6..195....98....6.8...6...34..8.3..17...2...6.6....28....419..5....8..79"
+EASY = "".join("." if index % 4 == 1 else digit for index, digit in enumerate(SOLUTION))
+SIX = "..5.3..1324....3...31.2.....6..4...."
+OPEN = "." * 81
+
+
+COMMAND = [sys.executable, "-m", "tokenloom", "solve"]
+ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "120", "LINES": "40", "TERM": "xterm-256color"}
+
+
+def test_a_grid_that_is_not_valid_ends_in_status_1(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One step draws all cells of an empty grid independently, which is never a Sudoku."""
+    monkeypatch.setattr(sys, "stdin", StringIO(f"{EASY}\n\n{OPEN}\n"))
+    with pytest.raises(SystemExit) as end:
+        main(["solve", "-", "--steps", "1", "--tries", "2"])
+    assert end.value.code == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split()[1:3] == ["solved", "1"]
+    assert lines[1].split()[1:5] == ["not", "solved", "2", "tries"]
+    assert lines[2].startswith("1 of 2 solved (50.0%), 1.50 tries per puzzle")
+
+
+@pytest.mark.parametrize("puzzle", ["..3.1......4.2..", SIX])
+def test_smaller_grids_meet_a_model_of_their_size(puzzle: str, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["solve", puzzle, "--json"])  # a status other than 0 would raise
+    record = json.loads(capsys.readouterr().out)
+    side = {16: 4, 36: 6}[len(puzzle)]
+    assert record["model"] == f"sudoku{side}-udm-loo"
+    assert bool(is_valid(parse_puzzles([record["puzzles"][0]["grid"]]), side))
+
+
+@pytest.mark.parametrize(
+    ("puzzle", "end"),
+    [
+        ("1..4..1..3.....1", "the givens have no solution"),
+        ("................", "the puzzle has a solution, so try more --tries, more --steps or another --seed"),
+    ],
+)
+def test_who_asks_the_impossible_is_told(puzzle: str, end: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exit_info:
+        main(["solve", puzzle, "--steps", "1", "--tries", "1"])
+    assert exit_info.value.code == 1
+    assert " ".join(capsys.readouterr().out.split()).endswith(end)
+
+
+@pytest.mark.parametrize("blank", "._0")
+def test_every_blank_means_the_same(blank: str) -> None:
+    assert torch.equal(parse_puzzles([PUZZLE.replace(".", blank)]), parse_puzzles([PUZZLE]))
+    assert format_grid(parse_puzzles([PUZZLE])[0].tolist()) == PUZZLE
+
+
+@pytest.mark.parametrize("header", ["", "quizzes,solutions\n", "Puzzle,Solution\n", "puzzle\n"])
+@pytest.mark.parametrize("gzipped", [False, True])
+def test_files_are_read_with_and_without_columns(
+    header: str, gzipped: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    row = f"{EASY},{SOLUTION}\n" if "," in header else f"{EASY}\n"
+    path = tmp_path / "puzzles"
+    path.write_bytes((gzip.compress if gzipped else bytes)((header + row).encode()))
+    main(["solve", str(path), "--steps", "2", "--json"])
+    record = json.loads(capsys.readouterr().out)
+    assert record["solved"] == 1
+    assert record["puzzles"] == [{"puzzle": EASY, "grid": SOLUTION, "solved": True, "tries": 1}]
+
+
+def with_symbol(symbol: str, row: int, column: int) -> str:
+    index = 9 * (row - 1) + column - 1
+    return PUZZLE[:index] + symbol + PUZZLE[index + 1 :]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ([PUZZLE[:-1]], "the puzzle has 80 characters; a grid has 16, 36 or 81, with . 0 or _ for a blank"),
+        ([with_symbol("x", 2, 3)], "the puzzle has 'x' at row 2, column 3; write 1..9, or . 0 or _ for a blank"),
+        ([with_symbol("²", 9, 9)], "the puzzle has '²' at row 9, column 9"),
+        ([with_symbol("5", 1, 3)], "5 stands at row 1, column 1 and at row 1, column 3, in the same row"),
+        ([with_symbol("8", 9, 1)], "8 stands at row 4, column 1 and at row 9, column 1, in the same column"),
+        ([with_symbol("9", 1, 3)], "9 stands at row 1, column 3 and at row 3, column 2, in the same box"),
+        (
+            ["1...............", "--model", "sudoku-udm-loo"],
+            "the puzzle has side 4, but the model solves side 9; name one that fits with --model",
+        ),
+        (["12........3...4."], "contradicts itself: no digit is left for row 1, column 3"),
+        (["puzzles.csv"], "puzzles.csv is neither a file nor a puzzle of 16, 36 or 81 characters"),
+        ([PUZZLE, "--model", "sudoku-udm"], "sudoku-udm is not a run"),
+        ([PUZZLE, "--model", "sudoku-udm-lo"], "did you mean sudoku-udm-loo"),
+        ([PUZZLE, "--tries", "0"], "tries must be at least 1, got 0"),
+        ([PUZZLE, "--sampler", "ancestrall"], "there is no sampler 'ancestrall'; did you mean ancestral?"),
+        ([PUZZLE, "--corrector", "informd"], "there is no corrector 'informd'; did you mean informed?"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_place(
+    arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert sentence in refusal(capsys, "solve", *arguments)
+
+
+def test_a_wrong_line_of_many_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "many.txt"
+    path.write_text(f"{EASY}\n{with_symbol('x', 2, 3)}\n")
+    with pytest.raises(ValueError, match=r"puzzle 2 of many\.txt has 'x' at row 2, column 3"):
+        puzzles_of_file(path)
+    with pytest.raises(ValueError, match="puzzle 2 of here has 16 cells, but the first has 81"):
+        parse_puzzles([EASY, "." * 16], "here")
+    with pytest.raises(ValueError, match="here holds no puzzle"):
+        parse_puzzles([], "here")
+
+
+def model_of_side_4() -> tl.DiffusionModel:
+    """Uniform predictions: valid now and then."""
+    return tl.DiffusionModel(lambda tokens, time: torch.zeros(*tokens.shape, 4), tl.Masked(4), predicts=tl.Denoiser)
+
+
+def side_4_puzzles() -> torch.Tensor:
+    return parse_puzzles(["12343412214343..", "123434122.4.4.2.", "." * 16])
+
+
+def test_retries_go_to_unsolved_puzzles_and_stop_at_the_first_valid_grid() -> None:
+    """Givens that leave 16 and 256 ways are met in some tries; an empty grid has 288 of 4^16, and is not."""
+    drawn: list[int] = []
+    puzzles = side_4_puzzles()
+
+    def note(step: tl.Step) -> None:
+        if step.index == step.count:
+            given = puzzles != BLANK
+            shown = step.after.given
+            assert shown is not None
+            drawn.extend(int((row == given).all(1).nonzero()[0, 0]) for row in shown)
+
+    solver = Solver(Sampler(steps=2), tries=1024, batch=64, seed=3)
+    outcomes = solve_puzzles(model_of_side_4(), puzzles, solver, note)
+    assert [outcome.solved for outcome in outcomes] == [True, True, False]
+    for puzzle, outcome in zip(puzzles[:2], outcomes, strict=False):
+        grid = torch.tensor([outcome.grid])
+        assert bool(is_valid(grid, 4))
+        assert bool(((puzzle == BLANK) | (puzzle == grid)).all())
+    assert drawn.count(2) == outcomes[2].tries == 1024
+    for index in (0, 1):
+        assert outcomes[index].tries <= drawn.count(index) <= max(2, 2 * (outcomes[index].tries - 1))
+
+
+def test_a_grid_that_obeys_the_rules_but_changes_a_given_is_not_a_solution() -> None:
+    grid, other = parse_puzzles(["1234341221434321"]), parse_puzzles(["2..............."])
+    puzzles = torch.cat([other, torch.full_like(other, BLANK)])
+    assert obeys(grid.expand(2, -1), puzzles).tolist() == [False, True]
+
+
+def test_what_a_puzzle_meets_does_not_depend_on_the_others() -> None:
+    model, puzzles, solver = model_of_side_4(), side_4_puzzles(), Solver(Sampler(steps=2), tries=64, batch=7, seed=1)
+    together = solve_puzzles(model, puzzles, solver)
+    alone = [solve_puzzles(model, puzzle[None], Solver(Sampler(steps=2), tries=64, seed=1))[0] for puzzle in puzzles]
+    assert together == alone
+    assert together != solve_puzzles(model, puzzles, Solver(Sampler(steps=2), tries=64, seed=2))
+
+
+def test_on_a_terminal_the_bundled_model_is_watched_while_it_solves_and_the_status_is_0() -> None:
+    """A terminal of its own: frames with step and noise level, givens bold, changed cells marked, then the solution."""
+    pty = pytest.importorskip("pty", reason="this system has no pseudo-terminals")
+    parent, child = pty.openpty()
+    process = subprocess.Popen([*COMMAND, PUZZLE], stdout=child, stderr=child, env=ENVIRONMENT)
+    os.close(child)
+    seen = b""
+    try:
+        while part := os.read(parent, 65536):
+            seen += part
+    except OSError:  # how Linux says that the other end is closed
+        pass
+    os.close(parent)
+    assert process.wait() == 0
+    assert b"/32   noise" in seen
+    assert b"\x1b[1m5" in seen
+    assert b"\x1b[30;43m" in seen
+    last = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", seen.decode()).split("changed")[-1]
+    assert SOLUTION in "".join(symbol for symbol in last if symbol.isdigit())
+    assert "solved at try" in last

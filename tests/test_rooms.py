@@ -1,0 +1,85 @@
+"""The rooms of the package: an import only ever points up the list, and `import tokenloom` opens few of them."""
+
+import ast
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1] / "src" / "tokenloom"
+ROOMS = (
+    ("support", "types", "schedules", "state", "posteriors"),
+    ("drawing",),
+    ("processes",),
+    ("oracles",),
+    ("nn",),
+    ("models",),
+    ("objectives",),
+    ("samplers",),
+    ("data",),
+    ("training",),
+    ("evaluation",),
+    ("sudoku",),
+    ("cli",),
+)
+LEVELS = {room: level for level, rooms in enumerate(ROOMS) for room in rooms}
+OUTSIDE = ("__init__", "__main__")
+"""The package itself, which shows what is in its rooms, and the command."""
+
+
+def room_of(path: Path) -> str:
+    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+def imported(path: Path) -> Iterator[tuple[int, str]]:
+    """The lines and rooms of all imports from the package, wherever in a file they stand."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno} imports by a relative name"
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        for name in names:
+            if name.split(".")[0] == "tokenloom":
+                yield getattr(node, "lineno", 0), [*name.split("."), ""][1]
+
+
+def modules() -> list[Path]:
+    return sorted(path for path in ROOT.rglob("*.py") if room_of(path) not in OUTSIDE)
+
+
+def test_every_module_is_in_a_room_of_the_list() -> None:
+    assert {room_of(path) for path in modules()} == set(LEVELS)
+
+
+@pytest.mark.parametrize("room", list(LEVELS))
+def test_imports_point_up_the_list(room: str) -> None:
+    wrong = []
+    for path in (path for path in modules() if room_of(path) == room):
+        for line, other in imported(path):
+            if other in LEVELS and LEVELS[other] > LEVELS[room]:
+                wrong.append(f"{path.relative_to(ROOT)}:{line} imports {other}")
+            elif other not in LEVELS and other != "__version__":
+                wrong.append(f"{path.relative_to(ROOT)}:{line} imports {other or 'the package itself'}")
+    assert wrong == []
+
+
+@pytest.mark.parametrize(("room", "known"), [("support", {"support"}), ("evaluation", set(LEVELS) - {"training"})])
+def test_some_rooms_know_fewer_still(room: str, known: set[str]) -> None:
+    found = {other for path in modules() if room_of(path) == room for _, other in imported(path)}
+    assert found - {"__version__"} <= known
+
+
+def test_importing_the_package_loads_no_training_no_evaluation_no_command_and_no_data() -> None:
+    code = "import json, sys, tokenloom; print(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(json.loads(done.stdout))
+    assert "tokenloom.samplers.sampler" in loaded
+    for name in ("training", "evaluation", "cli", "data", "sudoku"):
+        assert not {module for module in loaded if module.startswith(f"tokenloom.{name}")}
+    for library in ("rich", "tyro", "lightning_fabric", "transformers", "tokenizers", "datasets", "matplotlib"):
+        assert library not in loaded
