@@ -41,5 +41,5 @@ def test_every_link_leads_to_a_file() -> None:
 
 def test_every_name_of_the_process_table_exists() -> None:
     names = re.findall(r"^\| `(\w+)\(", README.read_text(), re.MULTILINE)
-    assert len(names) == 6
+    assert len(names) == 7
     assert all(issubclass(getattr(tl, name), tl.Process) for name in names)

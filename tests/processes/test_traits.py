@@ -27,6 +27,8 @@ CASES: list[tl.Process] = [
     tl.MaskedUniform(K, schedule=EXACT),
     tl.Interpolating(K, brute.random_pi(K, 1), schedule=EXACT),
     tl.Interpolating(K, PARTIAL, schedule=EXACT),
+    tl.Hybrid(K),
+    tl.Hybrid(K, mask_id=1, p_uniform=0.4),
     tl.LeftToRight(K, schedule=EXACT),
 ]
 at_random = [process for process in CASES if not process.sequential]
