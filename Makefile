@@ -1,7 +1,7 @@
 # Both commands set themselves up: they need Python 3.10 or later and make, and create .venv here.
 PYTHON ?= python3
 BIN := .venv/bin
-INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
+INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
 
 .PHONY: test quickstart docs format clean
 
@@ -12,7 +12,7 @@ test: .venv/.dev          ## lint, types and every test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest -q --numprocesses 2
+	$(BIN)/pytest -q --numprocesses 2 --dist loadgroup
 
 docs: .venv/.dev          ## build the documentation into site/; a warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
@@ -24,12 +24,14 @@ format: .venv/.dev        ## apply the formatter and the safe fixes
 clean:                    ## remove the environment and the caches
 	rm -rf .venv site .pytest_cache .mypy_cache .ruff_cache
 
-.venv/.core: pyproject.toml constraints.txt
-	@echo "Setting up .venv (about a minute, once)"
+.venv/bin/pip:
+	@echo "Setting up .venv (one to two minutes, once)"
 	$(PYTHON) -m venv .venv
+
+.venv/.core: pyproject.toml constraints.txt | .venv/bin/pip
 	$(INSTALL) --editable ".[quickstart]"
 	@touch $@
 
-.venv/.dev: .venv/.core
+.venv/.dev: pyproject.toml constraints.txt | .venv/bin/pip
 	$(INSTALL) --editable ".[dev]"
 	@touch $@

@@ -92,7 +92,7 @@ EVERY_EXACT = [(name, kind) for name, kernel in CORRECTORS.items() if kernel.exa
 
 
 @pytest.mark.parametrize(("name", "kind"), EVERY_EXACT)
-def test_exact_corrector_leaves_p_t_of_every_process_it_serves_invariant(name: str, kind: type[tl.Process]) -> None:
+def test_exact_corrector_leaves_p_t_of_every_process_it_supports_invariant(name: str, kind: type[tl.Process]) -> None:
     """p_t from q_{t|0}, which tests/laws hold to its definition: the joint law of p_0 and independent noisings."""
     model, generator = oracle(kind, tl.LeaveOneOut), torch.Generator().manual_seed(4)
     t = torch.full((ROWS,), 0.5, dtype=torch.float64)

@@ -160,7 +160,7 @@ def _in_a_line(registry: Directory[Any], name: str) -> str:
         kernel = registry[name]
     except ValueError as error:  # of another package, which cannot be imported
         return f"[red]{escape(str(error))}[/]"
-    return f"{(kernel.__doc__ or '').splitlines()[0]}  [dim](needs {kernel.needs})[/]"
+    return f"{(kernel.__doc__ or '').splitlines()[0]}  [dim](needs {kernel.serves.words})[/]"
 
 
 def list_samplers() -> None:

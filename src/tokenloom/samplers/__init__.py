@@ -1,7 +1,7 @@
 """Samplers: a `Sampler` value runs a predictor and a corrector; every kernel is a public class here.
 
 For authors of kernels: `Predictor`, `Corrector`, `PREDICTORS`, `CORRECTORS`, `Evaluator`, `LocalPrediction`,
-`uniform_pair`.
+`uniform_pair`, `Need`.
 """
 
 from typing import Any
@@ -9,6 +9,7 @@ from typing import Any
 from tokenloom.samplers.evaluator import Evaluator, LazyPrediction, LocalPrediction
 from tokenloom.samplers.given import GivenTokens
 from tokenloom.samplers.kernel import CORRECTORS, PREDICTORS, Corrector, Kernel, Predictor, uniform_pair
+from tokenloom.samplers.needs import Need
 from tokenloom.samplers.sampler import Sampler, Samples, Step, sample
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "Kernel",
     "LazyPrediction",
     "LocalPrediction",
+    "Need",
     "Predictor",
     "Sampler",
     "Samples",

@@ -14,6 +14,7 @@ from tokenloom.drawing.randomness import Randomness, uniform
 from tokenloom.models.model import Model
 from tokenloom.processes.base import Process
 from tokenloom.samplers.evaluator import Evaluator
+from tokenloom.samplers.needs import ANYTHING, Need
 from tokenloom.state import Noisy
 from tokenloom.support.registry import Registry
 from tokenloom.types import Flags, PerPosition, PerRow
@@ -26,8 +27,8 @@ class Kernel(ABC):
     """One algorithm with its options."""
 
     name: ClassVar[str]
-    needs: ClassVar[str] = "any process with a bridge"
-    """What `serves` asks for, in words."""
+    serves: ClassVar[Need] = ANYTHING
+    """What it needs of a process (`needs.py`)."""
     sequential: ClassVar[bool] = False
     """Whether it draws one position after the other, for a causal model."""
     exact: ClassVar[bool] = True
@@ -40,11 +41,6 @@ class Kernel(ABC):
         """This kernel as JSON, with any kernel inside it."""
         options = self.registry().record(self)
         return {key: value.record() if isinstance(value, Kernel) else value for key, value in options.items()}
-
-    @classmethod
-    def serves(cls, process: Process) -> bool:
-        """Whether the process can do what this kernel needs."""
-        return True
 
     @classmethod
     def supports(cls, process: Process) -> bool:
@@ -66,7 +62,7 @@ class Kernel(ABC):
         if process.sequential != self.sequential:
             wanted = "a causal model" if self.sequential else "a model that sees every position"
         else:
-            wanted = self.needs
+            wanted = self.serves.words
         raise ValueError(
             f"{self.name} needs {wanted}, but the model's process is {type(process).__name__}; "
             + (f"use {', '.join(able)}" if able else f"there is no {registry.kind} for it")

@@ -10,9 +10,9 @@ the chain with rates forward + reverse.  It looks at nothing to decide what to r
 from dataclasses import dataclass
 
 from tokenloom.drawing.randomness import Randomness
-from tokenloom.processes.base import Process
 from tokenloom.samplers.evaluator import Evaluator
 from tokenloom.samplers.kernel import CORRECTORS, Corrector
+from tokenloom.samplers.needs import MARKOV
 from tokenloom.samplers.predictors.ancestral import Ancestral
 from tokenloom.state import Noisy
 
@@ -27,12 +27,8 @@ class ForwardBackward(Corrector):
     amount: float = 0.05
     """The share of the signal that is lost and regained."""
 
-    needs = "a Markov process without an auxiliary variable"
+    serves = MARKOV
     exact = False
-
-    @classmethod
-    def serves(cls, process: Process) -> bool:
-        return process.markov and not process.lifted
 
     def __post_init__(self) -> None:
         if self.steps < 1:

@@ -20,9 +20,9 @@ import torch
 
 from tokenloom.drawing.randomness import Randomness, uniform
 from tokenloom.posteriors import LeaveOneOut, conditional_log_probs
-from tokenloom.processes.base import Process
 from tokenloom.samplers.evaluator import Evaluator, LazyPrediction
 from tokenloom.samplers.kernel import CORRECTORS, Corrector, uniform_pair
+from tokenloom.samplers.needs import DOUBT
 from tokenloom.samplers.selection import gumbel, smallest
 from tokenloom.state import Noisy
 from tokenloom.types import Flags, PerPosition
@@ -37,11 +37,7 @@ class Gibbs(Corrector):
     parallel: int = 1
     """Positions redrawn at once, k."""
 
-    needs = "a process that leaves every token in doubt"
-
-    @classmethod
-    def serves(cls, process: Process) -> bool:
-        return not process.reveals and not process.lifted
+    serves = DOUBT
 
     def __post_init__(self) -> None:
         for option in ("steps", "parallel"):

@@ -12,6 +12,7 @@ from tokenloom.drawing.randomness import Randomness, uniform
 from tokenloom.posteriors import LeaveOneOut
 from tokenloom.samplers.evaluator import Evaluator
 from tokenloom.samplers.kernel import PREDICTORS, Predictor
+from tokenloom.samplers.needs import CAUSAL
 from tokenloom.state import Noisy
 from tokenloom.types import PerRow
 
@@ -22,7 +23,7 @@ class Autoregressive(Predictor):
     """One position after the other."""
 
     sequential = True
-    needs = "a causal model"
+    serves = CAUSAL
 
     def step(self, evaluate: Evaluator, noisy: Noisy, s: PerRow, generator: Randomness | None) -> Noisy:
         process, free = evaluate.process, noisy.free

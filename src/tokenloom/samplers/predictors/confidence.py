@@ -18,9 +18,9 @@ from torch import Tensor
 
 from tokenloom.drawing.randomness import Randomness
 from tokenloom.posteriors import Denoiser
-from tokenloom.processes.base import Process
 from tokenloom.samplers.evaluator import Evaluator
 from tokenloom.samplers.kernel import PREDICTORS, Predictor, uniform_pair
+from tokenloom.samplers.needs import MASKING
 from tokenloom.samplers.selection import gumbel, smallest
 from tokenloom.state import Noisy
 from tokenloom.types import PerRow
@@ -35,11 +35,7 @@ class Confidence(Predictor):
     temperature: float = 0.0
     """Noise on the order."""
 
-    needs = "a process whose lost tokens become the mask"
-
-    @classmethod
-    def serves(cls, process: Process) -> bool:
-        return process.masking
+    serves = MASKING
 
     def __post_init__(self) -> None:
         if not 0 <= self.temperature < math.inf:

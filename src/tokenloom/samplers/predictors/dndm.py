@@ -16,6 +16,7 @@ from tokenloom.posteriors import Denoiser
 from tokenloom.processes.base import Process
 from tokenloom.samplers.evaluator import Evaluator
 from tokenloom.samplers.kernel import PREDICTORS, Predictor
+from tokenloom.samplers.needs import MARKOV_UNIFORM
 from tokenloom.state import Noisy
 from tokenloom.types import PerPosition, PerRow
 
@@ -25,12 +26,8 @@ from tokenloom.types import PerPosition, PerRow
 class DNDM(Predictor):
     """Transition times that are drawn once."""
 
-    needs = "a Markov process with uniform noise"
+    serves = MARKOV_UNIFORM
     exact = False
-
-    @classmethod
-    def serves(cls, process: Process) -> bool:
-        return process.uniform_noise and process.markov and not process.lifted
 
     def begin(self, process: Process, noisy: Noisy, generator: Randomness | None) -> PerPosition:
         """Times up to the state's own: what has not come by then comes below."""

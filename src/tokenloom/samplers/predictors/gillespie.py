@@ -23,6 +23,7 @@ from tokenloom.processes.base import Process
 from tokenloom.processes.mixtures import NOISE, PREDICTION, Mixture, Rates, branches
 from tokenloom.samplers.evaluator import Evaluator
 from tokenloom.samplers.kernel import PREDICTORS, Predictor
+from tokenloom.samplers.needs import JUMPS_WITH_INTEGRAL
 from tokenloom.samplers.predictors.ancestral import Ancestral
 from tokenloom.state import Noisy
 from tokenloom.types import Flags, PerRow
@@ -38,11 +39,7 @@ class Gillespie(Predictor):
     floor: float = 1e-3
     """The time below which one ancestral step ends the chain."""
 
-    needs = "a process that jumps at rates with a known integral"
-
-    @classmethod
-    def serves(cls, process: Process) -> bool:
-        return process.has_jump_rates and process.has_rate_integral
+    serves = JUMPS_WITH_INTEGRAL
 
     def __post_init__(self) -> None:
         if not 0 < self.floor < 1:

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from tokenloom.drawing.randomness import Randomness
 from tokenloom.models.model import Model
-from tokenloom.processes.base import Process
 from tokenloom.samplers.evaluator import Evaluator
 from tokenloom.samplers.kernel import PREDICTORS, Predictor
+from tokenloom.samplers.needs import TRANSITION_TIMES
 from tokenloom.samplers.predictors.ancestral import Ancestral
 from tokenloom.samplers.predictors.reaudm import Resampled
 from tokenloom.state import Noisy
@@ -30,12 +30,8 @@ class MUDM(Predictor):
     resample: bool = False
     """Redraw tau after every step."""
 
-    needs = "a masked process"
+    serves = TRANSITION_TIMES
     exact_unless = "resample=true"
-
-    @classmethod
-    def serves(cls, process: Process) -> bool:
-        return process.with_transition_times() is not None
 
     def prepare(self, model: Model) -> Model:
         self.check(model)

@@ -18,9 +18,9 @@ import torch
 
 from tokenloom.drawing.randomness import Randomness, uniform
 from tokenloom.posteriors import LeaveOneOut, split_probability
-from tokenloom.processes.base import Process
 from tokenloom.samplers.evaluator import Evaluator
 from tokenloom.samplers.kernel import PREDICTORS, Predictor, uniform_pair
+from tokenloom.samplers.needs import DOUBT_WITHOUT_MASK
 from tokenloom.samplers.selection import gumbel, smallest
 from tokenloom.state import Noisy
 from tokenloom.types import PerRow
@@ -31,12 +31,8 @@ from tokenloom.types import PerRow
 class Planned(Predictor):
     """Positions by the planner, tokens by the leave-one-out posterior."""
 
-    needs = "a process without a mask that leaves every token in doubt"
+    serves = DOUBT_WITHOUT_MASK
     ends_predicted = False
-
-    @classmethod
-    def serves(cls, process: Process) -> bool:
-        return not (process.reveals or process.lifted or process.mask_states)
 
     def step(self, evaluate: Evaluator, noisy: Noisy, s: PerRow, generator: Randomness | None) -> Noisy:
         process = evaluate.process

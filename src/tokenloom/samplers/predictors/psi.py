@@ -16,10 +16,10 @@ import torch
 
 from tokenloom.drawing.randomness import Randomness
 from tokenloom.posteriors import Denoiser
-from tokenloom.processes.base import Process
 from tokenloom.processes.mixtures import branches
 from tokenloom.samplers.evaluator import Evaluator
 from tokenloom.samplers.kernel import PREDICTORS, Predictor, uniform_pair
+from tokenloom.samplers.needs import DOUBT_AND_DENOISER
 from tokenloom.state import Noisy
 from tokenloom.types import PerRow
 
@@ -34,11 +34,7 @@ class Psi(Predictor):
     since: float = 1.0
     """Superpose only at times t up to this; before, the bridge alone."""
 
-    needs = "a process that leaves every token in doubt and whose bridge takes the denoiser"
-
-    @classmethod
-    def serves(cls, process: Process) -> bool:
-        return not process.reveals and not process.lifted and Denoiser in process.bridge_takes
+    serves = DOUBT_AND_DENOISER
 
     def __post_init__(self) -> None:
         for name in ("kappa", "since"):

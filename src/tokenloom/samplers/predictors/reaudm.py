@@ -15,9 +15,10 @@ from dataclasses import dataclass, replace
 
 from tokenloom.drawing.randomness import Randomness, uniform
 from tokenloom.posteriors import Denoiser
-from tokenloom.processes.base import Lifted, Process
+from tokenloom.processes.base import Lifted
 from tokenloom.samplers.evaluator import Evaluator
 from tokenloom.samplers.kernel import PREDICTORS, Predictor
+from tokenloom.samplers.needs import LIFTED
 from tokenloom.state import Noisy
 from tokenloom.types import PerRow
 
@@ -27,12 +28,8 @@ from tokenloom.types import PerRow
 class Resampled(Predictor):
     """Resampled auxiliary variable: ReAUDM for an absorbing sequence, MUDM with resampled times."""
 
-    needs = "a process with an auxiliary variable"
+    serves = LIFTED
     exact = False
-
-    @classmethod
-    def serves(cls, process: Process) -> bool:
-        return process.lifted
 
     def step(self, evaluate: Evaluator, noisy: Noisy, s: PerRow, generator: Randomness | None) -> Noisy:
         process = evaluate.process

@@ -24,9 +24,9 @@ import torch
 
 from tokenloom.drawing.randomness import Randomness
 from tokenloom.posteriors import Denoiser
-from tokenloom.processes.base import Process
 from tokenloom.samplers.evaluator import Evaluator
 from tokenloom.samplers.kernel import PREDICTORS, Predictor, uniform_pair
+from tokenloom.samplers.needs import MASKING
 from tokenloom.state import Noisy
 from tokenloom.types import PerRow
 
@@ -46,12 +46,8 @@ class Remasking(Predictor):
     loop_end: float = 0.05
     """Where the loop ends (loop)."""
 
-    needs = "a process whose lost tokens become the mask"
+    serves = MASKING
     exact_unless = "schedule=loop"
-
-    @classmethod
-    def serves(cls, process: Process) -> bool:
-        return process.masking
 
     def __post_init__(self) -> None:
         for name in ("eta", "switch"):

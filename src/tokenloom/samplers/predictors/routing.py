@@ -22,6 +22,7 @@ from tokenloom.processes.base import Process
 from tokenloom.processes.bridges import survival
 from tokenloom.samplers.evaluator import Evaluator
 from tokenloom.samplers.kernel import PREDICTORS, Predictor, uniform_pair
+from tokenloom.samplers.needs import MARKOV_UNIFORM
 from tokenloom.samplers.selection import smallest
 from tokenloom.state import Noisy
 from tokenloom.types import Flags, PerRow
@@ -32,12 +33,8 @@ from tokenloom.types import Flags, PerRow
 class Routing(Predictor):
     """Confidence decides what is denoised."""
 
-    needs = "a Markov process with uniform noise"
+    serves = MARKOV_UNIFORM
     exact = False
-
-    @classmethod
-    def serves(cls, process: Process) -> bool:
-        return process.uniform_noise and process.markov and not process.lifted
 
     def begin(self, process: Process, noisy: Noisy, generator: Randomness | None) -> Flags:
         return torch.zeros_like(noisy.tokens, dtype=torch.bool)
