@@ -41,3 +41,8 @@ def plugged_in(process: tl.Process, noisy: tl.Noisy, s: Tensor, nu: tl.LeaveOneO
 def probabilities(posterior: Posterior) -> Tensor:
     assert isinstance(posterior, tl.Denoiser | tl.LeaveOneOut)
     return posterior.log_probs.exp()
+
+
+def assert_lifted_step(kernel: Tensor, before: Tensor, after: Tensor, reverse: Tensor) -> None:
+    """sum_a p(a_t | x_t) p(x_s, a_s | x_t, a_t) = p(x_s | x_t) p(a_s | x_s), a the auxiliary variable."""
+    assert_close(torch.einsum("ta,tasb->tsb", before, kernel), reverse.unsqueeze(-1) * after)

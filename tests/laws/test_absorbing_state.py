@@ -8,7 +8,7 @@ from torch import Tensor
 
 import tokenloom as tl
 from tests import brute
-from tests.laws.helpers import EXACT, assert_close, every_state, probabilities
+from tests.laws.helpers import EXACT, assert_close, assert_lifted_step, every_state, probabilities
 from tests.statistics import assert_frequencies
 
 K, L = 3, 2
@@ -111,11 +111,9 @@ def test_resampling_law_is_bayes_rule(alpha_s: float) -> None:
 def test_lifted_step_keeps_u_distributed_as_its_posterior(alpha_s: float, alpha_t: float) -> None:
     """sum_U p(U_t | x_t) p(x_s, U_s | x_t, U_t) = p(x_s | x_t) p(U_s | x_s) (`lem:lifted-process-marginalization`)."""
     p0 = brute.random_p0(K, L)
-    _, before = joint_posterior(p0, alpha_t)
-    _, after = joint_posterior(p0, alpha_s)
-    averaged = torch.einsum("tu,tusv->tsv", before, lifted_kernel(p0, alpha_s, alpha_t))
+    before, after = (joint_posterior(p0, alpha)[1] for alpha in (alpha_t, alpha_s))
     reverse = brute.reverse_kernel(p0, brute.uniform_pi(K, L), alpha_s, alpha_t)
-    assert_close(averaged, reverse.unsqueeze(-1) * after)
+    assert_lifted_step(lifted_kernel(p0, alpha_s, alpha_t), before, after, reverse)
 
 
 def test_resampled_absorbing_chain_has_the_joint_law_of_the_uniform_reverse_chain() -> None:

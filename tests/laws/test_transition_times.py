@@ -8,7 +8,7 @@ from torch import Tensor
 
 import tokenloom as tl
 from tests import brute
-from tests.laws.helpers import EXACT, assert_close, every_state, probabilities
+from tests.laws.helpers import EXACT, assert_close, assert_lifted_step, every_state, probabilities
 from tests.laws.test_absorbing_state import NUMBER, SEQUENCES, K, L, over_sequences, uniform_bridge
 from tests.statistics import assert_frequencies, assert_uniform, sequence_counts
 from tokenloom.processes import transition_times
@@ -120,11 +120,9 @@ def test_score_given_times_is_flat_where_lost_and_a_ratio_of_posteriors_where_ke
 def test_lifted_step_keeps_times_distributed_as_their_posterior(alpha_s: float, alpha_t: float) -> None:
     """int p(tau_t | x_t) p(x_s, tau_s | x_t, tau_t) = p(x_s | x_t) p(tau_s | x_s)."""
     p0 = brute.random_p0(K, L)
-    _, before = joint_posterior(p0, alpha_t)
-    _, after = joint_posterior(p0, alpha_s)
-    averaged = torch.einsum("tf,tfsg->tsg", before, lifted_kernel(p0, alpha_s, alpha_t))
+    before, after = (joint_posterior(p0, alpha)[1] for alpha in (alpha_t, alpha_s))
     reverse = brute.reverse_kernel(p0, brute.uniform_pi(K, L), alpha_s, alpha_t)
-    assert_close(averaged, reverse.unsqueeze(-1) * after)
+    assert_lifted_step(lifted_kernel(p0, alpha_s, alpha_t), before, after, reverse)
 
 
 def test_resampled_time_chain_has_the_joint_law_of_the_uniform_reverse_chain() -> None:

@@ -7,22 +7,9 @@ import torch
 from torch import Tensor
 
 import tokenloom as tl
+from tokenloom import objectives
 from tokenloom.models.model import DiffusionModel
-from tokenloom.objectives import (
-    NELBO,
-    BoundWithCrossEntropy,
-    CrossEntropy,
-    FiniteStep,
-    JumpNELBO,
-    NextToken,
-    Objective,
-    PriorTerm,
-    RateNELBO,
-    RatioMatching,
-    ScoreEntropy,
-    UniformNELBO,
-    head_loss,
-)
+from tokenloom.objectives import head_loss
 from tokenloom.posteriors import Posterior
 
 K = 11
@@ -31,50 +18,95 @@ K = 11
 @pytest.mark.parametrize(
     ("process", "objective", "predicts", "sentence"),
     [
-        (tl.Uniform(K), RatioMatching(), tl.LeaveOneOut, "RatioMatching needs a hollow network"),
-        (tl.Masked(K), UniformNELBO(), tl.Denoiser, "UniformNELBO is not a bound for Masked; it is for Markov chains"),
-        (tl.MaxCoupling(K), UniformNELBO(), tl.Denoiser, "UniformNELBO is not a bound for MaxCoupling"),
+        (tl.Uniform(K), objectives.RatioMatching(), tl.LeaveOneOut, "RatioMatching needs a hollow network"),
+        (
+            tl.Masked(K),
+            objectives.UniformNELBO(),
+            tl.Denoiser,
+            "UniformNELBO is not a bound for Masked; it is for Markov chains",
+        ),
+        (tl.MaxCoupling(K), objectives.UniformNELBO(), tl.Denoiser, "UniformNELBO is not a bound for MaxCoupling"),
         (
             tl.Uniform(K),
-            JumpNELBO(),
+            objectives.JumpNELBO(),
             tl.Denoiser,
             "JumpNELBO is not a bound for Uniform; it is for chains that jump once",
         ),
-        (tl.MaskedUniform(K), JumpNELBO(), tl.Denoiser, "JumpNELBO is not a bound for MaskedUniform"),
-        (tl.MaskedUniform(K), NELBO(), tl.Denoiser, "no bound of its own; score and train its network under Masked"),
+        (tl.MaskedUniform(K), objectives.JumpNELBO(), tl.Denoiser, "JumpNELBO is not a bound for MaskedUniform"),
         (
             tl.MaskedUniform(K),
-            FiniteStep(),
+            objectives.NELBO(),
+            tl.Denoiser,
+            "no bound of its own; score and train its network under Masked",
+        ),
+        (
+            tl.MaskedUniform(K),
+            objectives.FiniteStep(),
             tl.Denoiser,
             "FiniteStep is not a bound for MaskedUniform; given the times",
         ),
-        (tl.MaskedUniform(K), RateNELBO(), tl.Denoiser, "RateNELBO is not a bound for MaskedUniform; it does not jump"),
-        (tl.MaskedUniform(K), RatioMatching(), tl.LeaveOneOut, "RatioMatching is not a bound for MaskedUniform"),
-        (tl.MaxCoupling(K), ScoreEntropy(), tl.Score, "ScoreEntropy is not a bound for MaxCoupling"),
-        (tl.Masked(K), PriorTerm(), tl.Score, "predicts Denoiser or LeaveOneOut, got one that predicts Score"),
-        (tl.LeftToRight(K), CrossEntropy(), tl.LeaveOneOut, "CrossEntropy does not fit a causal network"),
-        (tl.Masked(K), RatioMatching(), tl.LeaveOneOut, "RatioMatching is not a bound for Masked"),
-        (tl.AbsorbingUniform(K), ScoreEntropy(), tl.Score, "ScoreEntropy is not a bound for AbsorbingUniform"),
+        (
+            tl.MaskedUniform(K),
+            objectives.RateNELBO(),
+            tl.Denoiser,
+            "RateNELBO is not a bound for MaskedUniform; it does not jump",
+        ),
+        (
+            tl.MaskedUniform(K),
+            objectives.RatioMatching(),
+            tl.LeaveOneOut,
+            "RatioMatching is not a bound for MaskedUniform",
+        ),
+        (tl.MaxCoupling(K), objectives.ScoreEntropy(), tl.Score, "ScoreEntropy is not a bound for MaxCoupling"),
+        (
+            tl.Masked(K),
+            objectives.PriorTerm(),
+            tl.Score,
+            "predicts Denoiser or LeaveOneOut, got one that predicts Score",
+        ),
+        (tl.LeftToRight(K), objectives.CrossEntropy(), tl.LeaveOneOut, "CrossEntropy does not fit a causal network"),
+        (tl.Masked(K), objectives.RatioMatching(), tl.LeaveOneOut, "RatioMatching is not a bound for Masked"),
+        (
+            tl.AbsorbingUniform(K),
+            objectives.ScoreEntropy(),
+            tl.Score,
+            "ScoreEntropy is not a bound for AbsorbingUniform",
+        ),
         (
             tl.Uniform(K),
-            ScoreEntropy(),
+            objectives.ScoreEntropy(),
             tl.Denoiser,
             "trains a network that predicts Score, got one that predicts Denoiser",
         ),
-        (tl.Uniform(K), BoundWithCrossEntropy(RatioMatching()), tl.LeaveOneOut, "RatioMatching needs a hollow network"),
         (
             tl.Uniform(K),
-            BoundWithCrossEntropy(ScoreEntropy()),
+            objectives.BoundWithCrossEntropy(objectives.RatioMatching()),
+            tl.LeaveOneOut,
+            "RatioMatching needs a hollow network",
+        ),
+        (
+            tl.Uniform(K),
+            objectives.BoundWithCrossEntropy(objectives.ScoreEntropy()),
             tl.Score,
             "CrossEntropy on Uniform trains a network that predicts Denoiser",
         ),
-        (tl.Uniform(K), NextToken(), tl.LeaveOneOut, "NextToken needs a causal network"),
-        (tl.Interpolating(K, torch.full((3, K), 1 / K)), UniformNELBO(), tl.Denoiser, "not a bound for Interpolating"),
-        (tl.Uniform(K), CrossEntropy(), tl.Score, "predicts Denoiser or LeaveOneOut, got one that predicts Score"),
+        (tl.Uniform(K), objectives.NextToken(), tl.LeaveOneOut, "NextToken needs a causal network"),
+        (
+            tl.Interpolating(K, torch.full((3, K), 1 / K)),
+            objectives.UniformNELBO(),
+            tl.Denoiser,
+            "not a bound for Interpolating",
+        ),
+        (
+            tl.Uniform(K),
+            objectives.CrossEntropy(),
+            tl.Score,
+            "predicts Denoiser or LeaveOneOut, got one that predicts Score",
+        ),
     ],
 )
 def test_pairs_that_make_no_sense_are_refused(
-    process: tl.Process, objective: Objective, predicts: type[Posterior], sentence: str
+    process: tl.Process, objective: objectives.Objective, predicts: type[Posterior], sentence: str
 ) -> None:
     model = DiffusionModel(lambda tokens, time: torch.zeros(*tokens.shape, K), process, predicts=predicts)
     with pytest.raises(ValueError, match=sentence):
@@ -92,16 +124,16 @@ def test_pairs_that_make_no_sense_are_refused(
 def test_a_network_s_wrong_output_is_named(logits: Tensor, sentence: str, as_a_user: None) -> None:
     model = DiffusionModel(lambda tokens, time: logits, tl.Uniform(K))
     with pytest.raises(ValueError, match=sentence):
-        head_loss.training_loss(model, CrossEntropy(), torch.zeros(2, 3, dtype=torch.int64), torch.rand(2))
+        head_loss.training_loss(model, objectives.CrossEntropy(), torch.zeros(2, 3, dtype=torch.int64), torch.rand(2))
 
 
 @pytest.mark.parametrize(
     ("make_objective", "sentence"),
     [
-        (lambda: FiniteStep(0), "steps must be at least 1, got 0"),
-        (lambda: BoundWithCrossEntropy(weight=-1.0), "weight must not be negative, got -1.0"),
+        (lambda: objectives.FiniteStep(0), "steps must be at least 1, got 0"),
+        (lambda: objectives.BoundWithCrossEntropy(weight=-1.0), "weight must not be negative, got -1.0"),
     ],
 )
-def test_wrong_options_are_named(make_objective: Callable[[], Objective], sentence: str) -> None:
+def test_wrong_options_are_named(make_objective: Callable[[], objectives.Objective], sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         make_objective()

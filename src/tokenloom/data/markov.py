@@ -10,6 +10,7 @@ from tokenloom.data.base import SOURCES, Dataset, Source
 from tokenloom.data.decoder import numbers
 from tokenloom.oracles import MarkovOracle
 from tokenloom.processes import Uniform
+from tokenloom.support.checks import check_least
 
 VALID_ROWS = 2_000
 
@@ -40,9 +41,7 @@ class MarkovSource(Source):
     """Seed of the chain and of the rows."""
 
     def __post_init__(self) -> None:
-        for name, least in (("vocab_size", 2), ("length", 1), ("rows", 1), ("valid_rows", 1)):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name} must be at least {least}, got {getattr(self, name)}")
+        check_least(self, vocab_size=2, length=1, rows=1, valid_rows=1)
 
     def oracle(self) -> MarkovOracle:
         return MarkovOracle(*markov_chain(self.vocab_size, self.seed), self.length, Uniform(self.vocab_size))

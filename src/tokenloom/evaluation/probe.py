@@ -24,6 +24,7 @@ from tokenloom.models.model import Model, evaluating
 from tokenloom.objectives.grouped_ratio import grouped_ratio
 from tokenloom.posteriors import LeaveOneOut, convert_at
 from tokenloom.state import Noisy
+from tokenloom.support.checks import check_least
 from tokenloom.types import Flags, Tokens
 
 
@@ -47,9 +48,7 @@ class Effort:
     batch: int = 256
 
     def __post_init__(self) -> None:
-        for name, least in (("positions", 1), ("substitutes", 2), ("batch", 1)):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name} must be at least {least}, got {getattr(self, name)}")
+        check_least(self, positions=1, substitutes=2, batch=1)
 
 
 @torch.inference_mode()

@@ -9,6 +9,7 @@ from tokenloom.nn.attention import Hidden
 from tokenloom.nn.base import NETWORKS, Network, NetworkOptions, Task
 from tokenloom.nn.block import Block, Condition, Modulation, modulate
 from tokenloom.nn.conditioning import TimeEmbedding, TokenEmbedding
+from tokenloom.support.checks import check_least
 from tokenloom.types import Flags, PerRow, Tokens
 
 
@@ -40,9 +41,7 @@ class TransformerConfig:
     """How many times the blocks are applied, with the same weights (DiT and GridNetwork)."""
 
     def __post_init__(self) -> None:
-        for name in ("vocab_size", "num_states", "length", "width", "depth", "heads", "condition", "loops"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        check_least(self, vocab_size=1, num_states=1, length=1, width=1, depth=1, heads=1, condition=1, loops=1)
         if not self.vocab_size <= self.num_states <= self.vocab_size + 1:
             raise ValueError(
                 f"num_states must be {self.vocab_size} or, with a mask, {self.vocab_size + 1}, got {self.num_states}"

@@ -23,6 +23,7 @@ from tokenloom.posteriors import Denoiser, LeaveOneOut, Posterior
 from tokenloom.processes import bridges
 from tokenloom.processes.base import Process
 from tokenloom.state import Noisy
+from tokenloom.support.checks import check_least
 from tokenloom.types import Flags, PerPosition, PerRow, Tokens
 
 
@@ -34,8 +35,7 @@ class FiniteStep(Objective):
     steps: int = 1000
 
     def __post_init__(self) -> None:
-        if self.steps < 1:
-            raise ValueError(f"steps must be at least 1, got {self.steps}")
+        check_least(self, steps=1)
 
     def representations(self, process: Process) -> tuple[type[Posterior], ...]:
         if not process.has_jump_rates:

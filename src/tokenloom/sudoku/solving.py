@@ -19,6 +19,7 @@ from tokenloom.samplers import Sampler, Samples, Step
 from tokenloom.sudoku.puzzles import is_valid
 from tokenloom.sudoku.solver import BLANK
 from tokenloom.sudoku.text import SIDES
+from tokenloom.support.checks import check_least
 from tokenloom.types import Tokens
 
 
@@ -33,9 +34,7 @@ class Solver:
     """Grids drawn at a time."""
 
     def __post_init__(self) -> None:
-        for name in ("tries", "batch"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        check_least(self, tries=1, batch=1)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,20 @@ def _shape(tensor: Tensor) -> str:
     return "[" + ", ".join(str(size) for size in tensor.shape) + "]"
 
 
+def check_least(part: object, **least: int) -> None:
+    """Raise unless each of these attributes is at least its limit."""
+    for name, limit in least.items():
+        if not getattr(part, name) >= limit:
+            raise ValueError(f"{name} must be at least {limit}, got {getattr(part, name)}")
+
+
+def check_shares(part: object, *names: str) -> None:
+    """Raise unless each of these attributes is in [0, 1]."""
+    for name in names:
+        if not 0 <= getattr(part, name) <= 1:
+            raise ValueError(f"{name} must be in [0, 1], got {getattr(part, name)}")
+
+
 def check_tokens(name: str, tokens: Tensor, limit: int, forbidden: int | None = None) -> None:
     """int64 ids of shape [batch, length] in 0..limit-1, none of them `forbidden` (a mask inside the vocabulary)."""
     if tokens.dtype != torch.int64:

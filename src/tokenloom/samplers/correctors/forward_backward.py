@@ -15,6 +15,7 @@ from tokenloom.samplers.kernel import CORRECTORS, Corrector
 from tokenloom.samplers.needs import MARKOV
 from tokenloom.samplers.predictors.ancestral import Ancestral
 from tokenloom.state import Noisy
+from tokenloom.support.checks import check_least
 
 
 @CORRECTORS.register("forward-backward")
@@ -31,8 +32,7 @@ class ForwardBackward(Corrector):
     exact = False
 
     def __post_init__(self) -> None:
-        if self.steps < 1:
-            raise ValueError(f"steps must be at least 1, got {self.steps}")
+        check_least(self, steps=1)
         if not 0 < self.amount < 1:
             raise ValueError(f"amount must be in (0, 1), got {self.amount}")
 

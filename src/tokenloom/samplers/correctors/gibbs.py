@@ -25,6 +25,7 @@ from tokenloom.samplers.kernel import CORRECTORS, Corrector, uniform_pair
 from tokenloom.samplers.needs import DOUBT
 from tokenloom.samplers.selection import gumbel, smallest
 from tokenloom.state import Noisy
+from tokenloom.support.checks import check_least
 from tokenloom.types import Flags, PerPosition
 
 
@@ -40,9 +41,7 @@ class Gibbs(Corrector):
     serves = DOUBT
 
     def __post_init__(self) -> None:
-        for option in ("steps", "parallel"):
-            if getattr(self, option) < 1:
-                raise ValueError(f"{option} must be at least 1, got {getattr(self, option)}")
+        check_least(self, steps=1, parallel=1)
 
     @property
     def evaluations(self) -> int:

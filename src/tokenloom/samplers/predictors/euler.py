@@ -1,6 +1,6 @@
 r"""Euler steps of the reverse rates (`frozen_rates.py`).
 
-    x_s = x_t with probability 1 - (t - s) r, else a jump,   so f(m) = m, cut at 1
+x_s = x_t with probability 1 - (t - s) r, else a jump,   so f(m) = m, cut at 1
 """
 
 from dataclasses import dataclass

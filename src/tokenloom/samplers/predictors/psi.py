@@ -21,6 +21,7 @@ from tokenloom.samplers.evaluator import Evaluator
 from tokenloom.samplers.kernel import PREDICTORS, Predictor, uniform_pair
 from tokenloom.samplers.needs import DOUBT_AND_DENOISER
 from tokenloom.state import Noisy
+from tokenloom.support.checks import check_shares
 from tokenloom.types import PerRow
 
 
@@ -37,9 +38,7 @@ class Psi(Predictor):
     serves = DOUBT_AND_DENOISER
 
     def __post_init__(self) -> None:
-        for name in ("kappa", "since"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"{name} must be in [0, 1], got {getattr(self, name)}")
+        check_shares(self, "kappa", "since")
 
     def step(self, evaluate: Evaluator, noisy: Noisy, s: PerRow, generator: Randomness | None) -> Noisy:
         process = evaluate.process

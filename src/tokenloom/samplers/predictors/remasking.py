@@ -28,6 +28,7 @@ from tokenloom.samplers.evaluator import Evaluator
 from tokenloom.samplers.kernel import PREDICTORS, Predictor, uniform_pair
 from tokenloom.samplers.needs import MASKING
 from tokenloom.state import Noisy
+from tokenloom.support.checks import check_shares
 from tokenloom.types import PerRow
 
 
@@ -50,9 +51,7 @@ class Remasking(Predictor):
     exact_unless = "schedule=loop"
 
     def __post_init__(self) -> None:
-        for name in ("eta", "switch"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"{name} must be in [0, 1], got {getattr(self, name)}")
+        check_shares(self, "eta", "switch")
         if not 0 < self.loop_end < self.loop_start < 1:
             raise ValueError(f"a loop needs 0 < loop_end < loop_start < 1, got {self.loop_end} and {self.loop_start}")
 
