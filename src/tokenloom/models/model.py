@@ -4,13 +4,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from tokenloom.models.network import LinearHead, NetworkCall
+from tokenloom.models.tokenizer import Tokenizer
 from tokenloom.posteriors import (
     Denoiser,
     LeaveOneOut,
@@ -25,9 +26,6 @@ from tokenloom.schedules import Schedule
 from tokenloom.state import Noisy
 from tokenloom.support.about import About
 
-if TYPE_CHECKING:
-    from tokenloom.models.tokenizer import Tokenizer
-
 
 @runtime_checkable
 class Model(Protocol):
@@ -38,6 +36,8 @@ class Model(Protocol):
 
     @property
     def about(self) -> About: ...
+    @property
+    def tokenizer(self) -> Tokenizer | None: ...
     @property
     def length(self) -> int | None: ...  # the longest sequence, where there is a limit
     @property
@@ -82,7 +82,7 @@ class DiffusionModel(nn.Module):
         process: Process,
         schedule: Schedule | None = None,
         predicts: type[Posterior] = LeaveOneOut,
-        tokenizer: "Tokenizer | None" = None,
+        tokenizer: Tokenizer | None = None,
         about: About | None = None,
     ) -> None:
         super().__init__()
@@ -185,7 +185,7 @@ class DiffusionModel(nn.Module):
         rows: list[list[int]] = tokens.tolist()
         return [self._known_tokenizer().decode(row[: row.index(end)] if end in row else row) for row in rows]
 
-    def _known_tokenizer(self) -> "Tokenizer":
+    def _known_tokenizer(self) -> Tokenizer:
         if self.tokenizer is None:
             raise ValueError("this model carries no tokenizer; pass one as DiffusionModel(..., tokenizer=...)")
         return self.tokenizer

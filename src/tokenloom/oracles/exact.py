@@ -43,7 +43,7 @@ class ExactModel(ABC):
 
     hollow = causal = timeless = False
     marks_given = True
-    linear_head = None
+    linear_head = tokenizer = None
     about = About()
 
     def __init__(

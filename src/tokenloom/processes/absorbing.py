@@ -17,7 +17,7 @@ import torch
 from tokenloom.drawing.categorical import draw_uniform_tokens
 from tokenloom.drawing.randomness import Randomness, uniform
 from tokenloom.posteriors import Denoiser, Posterior
-from tokenloom.processes.base import PROCESSES, Lifted
+from tokenloom.processes.base import PROCESSES, Process
 from tokenloom.processes.mixtures import Mixture, branches
 from tokenloom.processes.noise import Noise, PointNoise, UniformNoise
 from tokenloom.processes.uniform import Uniform
@@ -28,13 +28,13 @@ from tokenloom.types import Auxiliary, Flags, PerRow, Tokens
 
 @PROCESSES.register("absorbing")
 @dataclass(frozen=True)
-class AbsorbingUniform(Lifted):
+class AbsorbingUniform(Process):
     """AUDM on K tokens; `aux` of a state is the absorbing sequence U."""
 
     method = "audm"
     default_predicts = Denoiser
     bridge_takes = (Denoiser,)
-    point_noise = one_way = shows_auxiliary = True
+    lifted = shows_auxiliary = point_noise = one_way = True
 
     @property
     def averaged(self) -> Uniform:

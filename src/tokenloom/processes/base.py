@@ -8,7 +8,6 @@ and the type of the endpoint chooses the extension of the bridge and of the reve
 into Bayes' formula, over a `Denoiser` the bridge is averaged, and clean tokens are x_0 itself.
 """
 
-from abc import abstractmethod
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -53,6 +52,17 @@ class Process(ForwardLaw):
     def move_to(self, noisy: Noisy, tokens: Tokens, s: PerRow) -> Noisy:
         """The state after a step to time s: new tokens, everything else carried over."""
         return replace(noisy, tokens=tokens, t=s, alpha_t=self.alpha(s))
+
+    # ---------------------------------------------------------------- the auxiliary variable of a lifted process
+
+    @property
+    def averaged(self) -> "Process":
+        """The process left when the auxiliary variable is averaged out; a process without one is that already."""
+        return self
+
+    def resample(self, x_0: Tokens, x_s: Tokens, s: PerRow, generator: Randomness | None = None) -> Auxiliary | None:
+        """The auxiliary variable redrawn given x_0 and x_s."""
+        return None
 
     # ---------------------------------------------------------------- corruption
 
@@ -266,22 +276,6 @@ class Process(ForwardLaw):
                 f"convert(prediction, {self.bridge_takes[0].__name__}, x_t, alpha_t, process) first"
             )
         endpoint.check(noisy, self)
-
-
-@dataclass(frozen=True)
-class Lifted(Process):
-    """A process whose states carry an auxiliary variable; averaged over it, it is `averaged`."""
-
-    lifted = True
-
-    @property
-    @abstractmethod
-    def averaged(self) -> Process:
-        """The process left when the auxiliary variable is averaged out."""
-
-    @abstractmethod
-    def resample(self, x_0: Tokens, x_s: Tokens, s: PerRow, generator: Randomness | None = None) -> Auxiliary:
-        """The auxiliary variable redrawn given x_0 and x_s."""
 
 
 PROCESSES: Registry[Process] = Registry("process", "tokenloom.processes", "tokenloom.processes")

@@ -20,7 +20,7 @@ import torch
 from tokenloom.drawing.randomness import Randomness, uniform
 from tokenloom.posteriors import Denoiser, Posterior
 from tokenloom.processes import bridges, rates
-from tokenloom.processes.base import PROCESSES, Endpoint, Lifted
+from tokenloom.processes.base import PROCESSES, Endpoint
 from tokenloom.processes.forward import evidence_of, reveal_level
 from tokenloom.processes.mask import HasMask
 from tokenloom.processes.mixtures import Mixture, Rates, branches
@@ -33,12 +33,12 @@ from tokenloom.types import Auxiliary, Flags, PerPosition, PerRow, Tokens
 
 @PROCESSES.register("transition-times")
 @dataclass(frozen=True)
-class MaskedUniform(HasMask, Lifted):
+class MaskedUniform(HasMask):
     """MUDM on K tokens; `aux` of a state holds the transition times tau, the mask only appears in `masked_view`."""
 
     default_predicts = Denoiser
     bridge_takes = (Denoiser,)
-    uniform_noise = one_way = all_or_nothing = True
+    lifted = uniform_noise = one_way = all_or_nothing = True
     has_jump_rates = False  # given tau, a token jumps exactly then
 
     @property

@@ -8,7 +8,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from tokenloom.drawing.randomness import Randomness
-from tokenloom.models.model import DiffusionModel, Model
+from tokenloom.models.model import Model
 from tokenloom.processes.base import Process
 from tokenloom.state import Noisy
 from tokenloom.support.checks import check_device, check_mask
@@ -66,9 +66,9 @@ def _any_clean(process: Process) -> int:
 
 def prompt_tokens(model: Model, prompt: str, length: int) -> GivenTokens:
     """The tokens of a text that every sequence begins with, and their flags."""
-    if not isinstance(model, DiffusionModel) or model.tokenizer is None:
+    if model.tokenizer is None:
         raise ValueError("prompt= needs a model with a tokenizer; pass given=(tokens, flags) instead")
-    ids = model.encode(prompt)
+    ids = model.tokenizer.encode(prompt)
     if len(ids) > length:
         raise ValueError(f"the prompt has {len(ids)} tokens, but a sequence has {length}; shorten it")
     tokens, flags = torch.zeros(length, dtype=torch.int64), torch.zeros(length, dtype=torch.bool)

@@ -1,6 +1,8 @@
-r"""Euler steps of the reverse rates (`frozen_rates.py`).
+r"""Euler steps of the reverse rates (`frozen_rates.py`): a position that is expected to jump m times jumps
 
-x_s = x_t with probability 1 - (t - s) r, else a jump,   so f(m) = m, cut at 1
+    with probability f(m) = m, cut at 1,   m = (t - s) r,
+
+which is right to first order in the step.
 """
 
 from dataclasses import dataclass

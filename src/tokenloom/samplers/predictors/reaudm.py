@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 
 from tokenloom.drawing.randomness import Randomness, uniform
 from tokenloom.posteriors import Denoiser
-from tokenloom.processes.base import Lifted
 from tokenloom.samplers.evaluator import Evaluator
 from tokenloom.samplers.kernel import PREDICTORS, Predictor
 from tokenloom.samplers.needs import LIFTED
@@ -33,7 +32,6 @@ class Resampled(Predictor):
 
     def step(self, evaluate: Evaluator, noisy: Noisy, s: PerRow, generator: Randomness | None) -> Noisy:
         process = evaluate.process
-        assert isinstance(process, Lifted)
         u = uniform(tuple(noisy.tokens.shape), generator, noisy.tokens.device)
         local = evaluate(noisy).at(process.evidence(noisy).isfinite(), Denoiser)
         x_0 = local.draw(noisy.tokens, u)
