@@ -103,7 +103,8 @@ class Process(ForwardLaw):
         alpha = self.alpha(torch.ones_like(noisy.t))[:, None]
         pi = self.noise(noisy).probability_of(x_0).double()
         same = alpha + (1 - alpha) * pi
-        return same * torch.log1p(alpha * (1 - pi) / pi) + (1 - same) * torch.log1p(-alpha)
+        price = same * torch.log1p(alpha * (1 - pi) / pi) + (1 - same) * torch.log1p(-alpha)
+        return torch.where(alpha > 0, price, 0)  # no signal is left, whatever pi says of x_0
 
     def marginal(self, noisy: Noisy, endpoint: Endpoint) -> Mixture:
         """q_{t|0} averaged over the endpoint, at the time of `noisy`: alpha_t nu + (1 - alpha_t) pi."""
