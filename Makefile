@@ -1,6 +1,8 @@
 # Both commands set themselves up: they need Python 3.10 or later and make, and create .venv here.
 PYTHON ?= python3
 BIN := .venv/bin
+export PYTHONDONTWRITEBYTECODE =
+# Nothing is compiled at installation; what is imported is, once, and kept.
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
 
 .PHONY: test quickstart docs format clean
@@ -12,7 +14,7 @@ test: .venv/.dev          ## lint, types and every test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest -q --numprocesses 2 --dist loadgroup
+	$(BIN)/pytest -q --numprocesses 2 --dist loadfile
 
 docs: .venv/.dev          ## build the documentation into site/; a warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

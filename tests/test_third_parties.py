@@ -9,8 +9,6 @@ import pytest
 
 from tests.training.helpers import TINY
 
-pytestmark = pytest.mark.xdist_group("third parties")  # they share what is slow to make
-
 MODULE = '''
 """A process and a sampler of somebody else."""
 

@@ -24,8 +24,6 @@ from tokenloom.training.build import resolve
 from tokenloom.training.recipes import recipe
 from tokenloom.training.reporting import Reporter
 
-pytestmark = pytest.mark.xdist_group("evaluate")  # they share what is slow to make
-
 TEXT = "the loom weaves the warp and the weft , and the weaver sings .\n"
 
 

@@ -30,8 +30,6 @@ from tokenloom.evaluation.judges import (
 from tokenloom.models.tokenizer import END_OF_TEXT, Characters, build_tokenizer
 from tokenloom.training.build import build_model
 
-pytestmark = pytest.mark.xdist_group("judges")  # they share what is slow to make
-
 SHARED = Path(__file__).parents[2].parent / "shared" / "data"
 WORDS = [END_OF_TEXT, "a", "b", "c"]
 

@@ -14,8 +14,6 @@ from tokenloom.objectives.likelihood import Workers
 from tokenloom.training.build import build_model
 from tokenloom.training.validation import BATCH, validate
 
-pytestmark = pytest.mark.xdist_group("several processes")  # they share what is slow to make
-
 
 def figures(folder: Path) -> list[tuple[float, float, float]]:
     found = [record for record in records(folder) if "valid_nats" in record]
