@@ -21,23 +21,13 @@ from torch import nn
 
 from benchmarks.memory import in_a_process, peak, resident
 from benchmarks.peers import PEERS
+from benchmarks.size import Size
 from tokenloom import DiffusionModel, Sampler, processes
 from tokenloom.nn import DiT, TransformerConfig
 from tokenloom.posteriors import Denoiser, LeaveOneOut, Posterior
 
 Networks = dict[tuple[bool, bool], DiT]
 """One network for all cases that are alike in whether they read U and the time."""
-
-
-@dataclass(frozen=True)
-class Size:
-    """The network; the defaults are the paper's."""
-
-    width: int = 768
-    depth: int = 12
-    heads: int = 12
-    vocab: int = 50257
-    length: int = 128
 
 
 @dataclass(frozen=True)

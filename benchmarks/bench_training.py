@@ -18,6 +18,7 @@ from rich.progress import track
 from rich.table import Table
 
 from benchmarks.memory import in_a_process, peak, resident
+from benchmarks.size import Size
 from tokenloom import DiffusionModel, processes, training_loss
 from tokenloom.nn import CausalTransformer, DiT, HollowTransformer, Transformer, TransformerConfig
 from tokenloom.objectives import (
@@ -69,14 +70,9 @@ CASES = {
 
 
 @dataclass(frozen=True)
-class Size:
-    """How large the network and the batch are; the defaults are the paper's network."""
+class TrainingSize(Size):
+    """The network and the batch."""
 
-    width: int = 768
-    depth: int = 12
-    heads: int = 12
-    vocab: int = 50257
-    length: int = 128
     batch: int = 4
 
 
@@ -93,7 +89,7 @@ class Row:
 
 
 def main(
-    size: Size = Size(),  # noqa: B008
+    size: TrainingSize = TrainingSize(),  # noqa: B008
     memory_batch: int = 16,
     repeats: int = 3,
     only: str = "",
@@ -144,13 +140,13 @@ def _reference(name: str) -> str:
     return dense[-1]
 
 
-def _network(case: Case, size: Size) -> Transformer:
+def _network(case: Case, size: TrainingSize) -> Transformer:
     """One network serves all cases of its kind, so it also embeds a mask."""
     config = TransformerConfig(size.vocab, size.vocab + 1, size.length, size.width, size.depth, size.heads)
     return case.network(replace(config, absorbing=case.process.shows_auxiliary))
 
 
-def _step(case: Case, size: Size, network: Transformer) -> Callable[[], None]:
+def _step(case: Case, size: TrainingSize, network: Transformer) -> Callable[[], None]:
     """One forward and backward pass, from a fresh gradient."""
     process = case.process(size.vocab)
     generator = torch.Generator().manual_seed(0)
@@ -171,7 +167,7 @@ def _step(case: Case, size: Size, network: Transformer) -> Callable[[], None]:
     return step
 
 
-def _time(names: list[str], size: Size, repeats: int) -> dict[str, float]:
+def _time(names: list[str], size: TrainingSize, repeats: int) -> dict[str, float]:
     """Best time of each; the cases of one network are timed in turn, so that a slow spell hits all of them."""
     best = dict.fromkeys(names, float("inf"))
     for reference in track([name for name in names if _reference(name) == name], "time", console=Console(stderr=True)):
@@ -187,7 +183,7 @@ def _time(names: list[str], size: Size, repeats: int) -> dict[str, float]:
     return best
 
 
-def _memory(name: str, size: Size, batch: int) -> tuple[float, float]:
+def _memory(name: str, size: TrainingSize, batch: int) -> tuple[float, float]:
     """Gigabytes before and at the peak of a step, in a process of its own that gives freed memory back at once."""
     options = dumps(asdict(size) | {"batch": batch})
     code = f"from benchmarks.bench_training import _child; _child({name!r}, {options!r})"
@@ -195,14 +191,14 @@ def _memory(name: str, size: Size, batch: int) -> tuple[float, float]:
 
 
 def _child(name: str, options: str) -> None:
-    size, case = Size(**loads(options)), CASES[name]
+    size, case = TrainingSize(**loads(options)), CASES[name]
     step = _step(case, size, _network(case, size))
     before = resident()
     step()
     print(dumps([before, peak()]))
 
 
-def _report(rows: list[Row], size: Size, memory_batch: int, *, as_json: bool) -> None:
+def _report(rows: list[Row], size: TrainingSize, memory_batch: int, *, as_json: bool) -> None:
     if as_json:
         record = {"size": asdict(size), "memory_batch": memory_batch, "threads": torch.get_num_threads()}
         print(dumps(record | {"rows": [asdict(row) for row in rows]}, indent=2))

@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from benchmarks import bench_training
-from benchmarks.bench_training import CASES, Size
+from benchmarks.bench_training import CASES, TrainingSize
 from tokenloom.cli import main
 
 SMALL = ["--size.width", "16", "--size.depth", "2", "--size.heads", "2", "--size.vocab", "50", "--size.length", "6"]
-TINY = Size(width=16, depth=2, heads=2, vocab=50, length=6, batch=16)
+TINY = TrainingSize(width=16, depth=2, heads=2, vocab=50, length=6, batch=16)
 
 
 @pytest.mark.parametrize("name", CASES)
