@@ -5,7 +5,7 @@ export PYTHONDONTWRITEBYTECODE =
 # Nothing is compiled at installation; what is imported is, once, and kept.
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
 
-.PHONY: test quickstart docs format clean
+.PHONY: test attack quickstart docs format clean
 
 quickstart: .venv/.core   ## solve a Sudoku live, train two methods for a minute each, write quickstart/report.html
 	@$(BIN)/tokenloom quickstart
@@ -15,6 +15,9 @@ test: .venv/.dev          ## lint, types and every test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pytest -q --numprocesses 2 --dist loadfile
+
+attack: .venv/.dev        ## damaged files, random commands and calls, killed runs (five minutes)
+	$(BIN)/python -m tests.attack --out build/attack.json
 
 docs: .venv/.dev          ## build the documentation into site/; a warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
@@ -36,4 +39,5 @@ clean:                    ## remove the environment and the caches
 
 .venv/.dev: pyproject.toml constraints.txt | .venv/bin/pip
 	$(INSTALL) --editable ".[dev]"
+	$(INSTALL) --no-deps lm_eval sacrebleu portalocker tabulate lxml # what the tests need of the extra harness
 	@touch $@

@@ -19,6 +19,7 @@ from rich.progress import track
 from rich.table import Table
 from torch import nn
 
+from benchmarks.imported import bert_network, mdlm_network
 from benchmarks.memory import in_a_process, peak, resident
 from benchmarks.peers import PEERS
 from benchmarks.size import Size
@@ -26,8 +27,8 @@ from tokenloom import DiffusionModel, Sampler, processes
 from tokenloom.nn import DiT, TransformerConfig
 from tokenloom.posteriors import Denoiser, LeaveOneOut, Posterior
 
-Networks = dict[tuple[bool, bool], DiT]
-"""One network for all cases that are alike in whether they read U and the time."""
+Networks = dict[tuple[bool, bool, object], nn.Module]
+"""One network for all cases that are alike in whether they read U and the time, and in where it comes from."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,10 @@ class Case:
     goal: float | None = None
     timed: bool = True
     """Whether the network is conditioned on the time."""
+    imported: Callable[[Size], nn.Module] | None = None
+    """What makes a network of another library."""
+    mask_inside: bool = False
+    """Whether the mask is the last id of the vocabulary and not one more."""
 
 
 CASES = {
@@ -57,6 +62,8 @@ CASES = {
     "UDM tau-leaping": Case(processes.Uniform, LeaveOneOut, "tau-leaping"),
     "MDM": Case(processes.Masked, Denoiser, goal=0.85),
     "MDM without time": Case(processes.Masked, Denoiser, timed=False),
+    "MDM, imported MDLM": Case(processes.Masked, Denoiser, goal=1.0, imported=mdlm_network),
+    "MDM, imported BERT": Case(processes.Masked, Denoiser, goal=1.0, imported=bert_network, mask_inside=True),
     "MDM remasking": Case(processes.Masked, Denoiser, "remasking"),
     "max coupling": Case(processes.MaxCoupling, Denoiser, goal=0.85),
     "AUDM": Case(processes.AbsorbingUniform, Denoiser, goal=0.85),
@@ -129,10 +136,11 @@ def random_network(size: Size, absorbing: bool, timed: bool) -> DiT:
 
 
 def _model(case: Case, size: Size, networks: Networks) -> DiffusionModel:
-    process = case.process(size.vocab)
-    key = (process.shows_auxiliary, case.timed)
+    inside: dict[str, Any] = {"mask_id": size.vocab - 1} if case.mask_inside else {}
+    process = case.process(size.vocab, **inside)
+    key = (process.shows_auxiliary, case.timed, case.imported)
     if key not in networks:
-        networks[key] = random_network(size, *key)
+        networks[key] = random_network(size, *key[:2]) if case.imported is None else case.imported(size)
     return DiffusionModel(networks[key], process, predicts=case.predicts)
 
 

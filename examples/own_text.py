@@ -26,15 +26,16 @@ def main(steps: int = STEPS) -> str:
         # tokenizer: characters, bytes, bpe:500, a tokenizer.json or a Hub name
         data = load_text(file, tokenizer="characters", length=LENGTH, cache=Path(folder))
     rows, size = data.train.to(torch.int64), data.vocab_size
-    config = tl.nn.TransformerConfig(num_states=size, vocab_size=size, length=LENGTH, width=32, depth=2, heads=2)
+    config = tl.nn.TransformerConfig(size, size, LENGTH, width=32, depth=2, heads=2, given=True)
     model = tl.DiffusionModel(tl.nn.DiT(config), tl.Uniform(size), predicts=tl.LeaveOneOut, tokenizer=data.tokenizer)
     optimiser = torch.optim.Adam(model.parameters(), lr=3e-3)
     for _ in range(steps):
         x_0 = rows[torch.randint(len(rows), (32,), generator=generator)]
+        t = torch.rand(32, generator=generator)
+        known = torch.randint(LENGTH, (32, 1), generator=generator)
+        given = torch.arange(LENGTH) < known  # a beginning, as a prompt is
         optimiser.zero_grad()
-        loss = tl.training_loss(
-            model, tl.objectives.CrossEntropy(), x_0, torch.rand(32, generator=generator), generator
-        )
+        loss = tl.training_loss(model, tl.objectives.CrossEntropy(), x_0, t, generator, given)
         loss.mean.backward()  # type: ignore[no-untyped-call]
         optimiser.step()
     tokens = tl.sample(model, 1, steps=16, prompt=PROMPT, generator=generator)

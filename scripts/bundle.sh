@@ -6,7 +6,7 @@ run=${1:?name the run folder}
 name=${2:?name the model}
 into=$(cd "$(dirname "$0")/.." && pwd)/src/tokenloom/models/bundled
 python - "$run/model" "$into" "$name" <<'CODE'
-import json, os, shutil, sys
+import copy, os, sys, tempfile
 from pathlib import Path
 
 model, into, name = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
@@ -15,21 +15,20 @@ size = (model / "model.safetensors").stat().st_size
 others = sum(file.stat().st_size for file in into.glob("*/model.safetensors") if file.parent.name != name)
 if size > LIMIT or size + others > IN_ALL:
     sys.exit(f"{name} has {size:,} bytes, with the other models {size + others:,}; the limits are {LIMIT:,} and {IN_ALL:,}")
-config = json.loads((model / "config.json").read_text())
-about = config["about"]
-about["training"]["out"] = None
-for source in (about["source"], about["training"]["data"]):
+from tokenloom.models.store import load_model  # which takes seconds, so the sizes come first
+
+loaded = load_model(model)
+source, training = copy.deepcopy((loaded.about.source, loaded.about.training))
+training["out"] = None
+for record in (source, training["data"]):
     for key in ("path", "valid_path", "tokenizer"):  # where files lay when it was trained; names such as bpe:512 stay
-        value = source.get(key)
+        value = record.get(key)
         if value and os.sep in value:
-            source[key] = os.path.basename(value)
+            record[key] = os.path.basename(value)
 (into / name).mkdir(exist_ok=True)
-for file, write in (
-    ("config.json", lambda path: path.write_text(json.dumps(config, indent=2) + "\n")),
-    ("model.safetensors", lambda path: shutil.copyfile(model / "model.safetensors", path)),
-):
-    partial = into / name / f".{file}-writing"
-    write(partial)
-    partial.replace(into / name / file)
+with tempfile.TemporaryDirectory(dir=into) as folder:  # other files of the bundled model, such as its data, stay
+    loaded.describe(source=source, training=training).save(Path(folder) / name)
+    for file in (Path(folder) / name).iterdir():
+        file.replace(into / name / file.name)
 print(f"{name}: {size:,} bytes of weights, {size + others:,} in all")
 CODE

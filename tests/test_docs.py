@@ -84,7 +84,7 @@ def test_every_public_name_is_on_the_api_page() -> None:
     page = set(re.findall(r"\w+", (ROOT / "docs" / "api.md").read_text()))
     processes = {PROCESSES[name].__name__ for name in PROCESSES}
     objectives = {tl.objectives.OBJECTIVES[name].__name__ for name in tl.objectives.OBJECTIVES}
-    renamed = {"load": "load_model", "CosineSchedule": "schedules", "GeometricSchedule": "schedules",
+    renamed = {"CosineSchedule": "schedules", "GeometricSchedule": "schedules",
                "LinearSchedule": "schedules", "PolynomialSchedule": "schedules", "Schedule": "schedules"}  # fmt: skip
     names = {renamed.get(name, name) for name in {*tl.__all__, *processes, *objectives}}
     assert not names - page
@@ -93,7 +93,7 @@ def test_every_public_name_is_on_the_api_page() -> None:
 def commands() -> list[list[str]]:
     """The arguments of every `tokenloom` command in a shell block or in backticks of the README and the docs.
 
-    Those with a gap or a variable are left out, and --resume, which reads the run that it names.
+    Those with a gap or a variable are left out, and --resume and --from, which read the run or model that they name.
     """
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
     found = []
@@ -102,7 +102,7 @@ def commands() -> list[list[str]]:
         blocks = "\n".join(re.findall(r"```sh\n(.*?)```", text, re.DOTALL))
         lines = re.findall(r"^(?:torchrun .*-m )?tokenloom (.*?)(?:\s+#.*)?$", blocks, re.MULTILINE)
         lines += re.findall(r"`(?:torchrun [^`]*-m )?tokenloom ([^`]+)`", text)
-        found += [shlex.split(line) for line in lines if not re.search(r"…|\$|--resume", line)]
+        found += [shlex.split(line) for line in lines if not re.search(r"…|\$|--resume|--from", line)]
     return found
 
 

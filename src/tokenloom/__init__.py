@@ -7,7 +7,7 @@ from tokenloom.drawing.categorical import draw
 from tokenloom.drawing.randomness import RowGenerators
 from tokenloom.drawing.truncation import Truncation, truncate
 from tokenloom.models import DiffusionModel, Model
-from tokenloom.models.store import load_model as load
+from tokenloom.models.loading import load
 from tokenloom.objectives.head_loss import Loss, training_loss
 from tokenloom.objectives.likelihood import Likelihood, nelbo
 from tokenloom.oracles import MarkovOracle, Oracle

@@ -20,12 +20,14 @@ from typing import Protocol, TypeVar, runtime_checkable
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from tokenloom.schedules import Schedule
 from tokenloom.state import Noisy
 from tokenloom.support.checks import check_alpha, check_logits, check_tokens
+from tokenloom.support.chunks import chunks
+from tokenloom.support.typed import checked
 from tokenloom.types import Auxiliary, Logits, PerPosition, PerRow, StateLogProbs, Tokens
 
 
@@ -134,7 +136,8 @@ class Score(Posterior):
         With h_y = log(s_y / pi_y) shifted to be 0 at its smallest on the support of pi, and the excess
         S = sum_y pi_y expm1(h_y) + sum over pi_y = 0 of the shifted s_y, it is free of cancellation for small alpha:
         nu_y = pi_y (expm1(h_y) + alpha - (1 - alpha) S) / (alpha (1 + S)).
-        A learnt score that belongs to no distribution gives negative entries; they become 0.
+        A learnt score that belongs to no distribution gives negative entries; they become 0, and where nothing is left
+        the law is uniform.
         """
         noisy = replace(noisy, alpha_t=noisy.alpha_t.double())
         alpha, log_pi = process.own_alpha(noisy).unsqueeze(-1), process.noise(noisy).log_probs()
@@ -150,8 +153,10 @@ class Score(Posterior):
         unsupported = torch.where(supported, 0, torch.exp(log_ratios - smallest))
         excess = (log_pi.exp() * gain + unsupported).sum(-1, keepdim=True)
         mass = log_pi.exp() * (gain + alpha - (1 - alpha) * excess) + unsupported
-        log_mass = mass.clamp(min=0).log()[..., : process.vocab_size]
-        return LeaveOneOut(process.restrict(log_mass).to(self.log_ratios.dtype))
+        log_mass = process.restrict(mass.clamp(min=0).log()[..., : process.vocab_size])
+        nothing = process.restrict(torch.zeros_like(log_mass))
+        possible = (log_mass > -torch.inf).any(-1, keepdim=True)
+        return LeaveOneOut(torch.where(possible, log_mass, nothing).to(self.log_ratios.dtype))
 
     @classmethod
     def from_leave_one_out(cls, leave_one_out: LeaveOneOut, noisy: Noisy, process: Law) -> "Score":
@@ -163,6 +168,7 @@ class Score(Posterior):
 Representation = TypeVar("Representation", bound=Posterior)
 
 
+@checked
 def convert(
     posterior: Posterior,
     to: type[Representation],
@@ -176,7 +182,7 @@ def convert(
     Raises where the map does not exist: a position that its own token reveals (a visible token of a masked process, or
     alpha = 1) has lost its leave-one-out posterior, and at alpha = 0 the score says nothing of x_0.
     """
-    if to not in (Denoiser, LeaveOneOut, Score):
+    if not _is_one_of(to, Denoiser, LeaveOneOut, Score):
         raise ValueError(f"a prediction converts to Denoiser, LeaveOneOut or Score, got {to!r}")
     check_tokens("x_t", x_t, process.num_states)
     check_alpha("alpha_t", alpha_t, x_t)
@@ -193,6 +199,7 @@ def convert_at(posterior: Posterior, to: type[Representation], noisy: Noisy, pro
     return converted
 
 
+@checked
 def conditional_log_probs(leave_one_out: LeaveOneOut, noisy: Noisy, process: Law) -> StateLogProbs:
     """log p_t(x_t^l = y | x_t^{-l}) = log(alpha nu_y + (1 - alpha) pi_y), the Gibbs conditional of each position."""
     leave_one_out.check(noisy, process)
@@ -230,15 +237,32 @@ def add_evidence(logits: Logits, x_t: Tokens, evidence: PerPosition) -> Logits:
 
 
 def split_probability(logits: Logits, x_t: Tokens) -> tuple[PerPosition, PerPosition]:
-    """softmax(logits) at x_t, and the mass of all other tokens, each with its own relative accuracy."""
+    """softmax(logits) at x_t, and the mass of all other tokens, each with its own relative accuracy, in float64: what
+    underflows has no gradient."""
+    rows, ids = logits.flatten(0, 1), x_t.flatten()
+    parts = [_split_rows(rows[part], ids[part]) for part in chunks(*rows.shape)]
+    own, others = (torch.cat(each).view(x_t.shape) for each in zip(*parts, strict=True))
+    return own, others
+
+
+def _split_rows(logits: Float[Tensor, "rows vocab"], x_t: Int[Tensor, "rows"]) -> tuple[Tensor, Tensor]:
     is_token = x_t < logits.shape[-1]
     index = torch.where(is_token, x_t, 0).unsqueeze(-1)
     wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
     own = wide.gather(-1, index).squeeze(-1).masked_fill(~is_token, -torch.inf)
     hidden = torch.where(is_token.unsqueeze(-1), -torch.inf, wide.gather(-1, index))
-    others = wide.scatter(-1, index, hidden).logsumexp(-1)
+    own, others = own.double(), log_total(wide.scatter(-1, index, hidden)).double()
     total = torch.logaddexp(own, others)
     return (own - total).exp(), (others - total).exp()
+
+
+def log_total(logits: Float[Tensor, "*shape vocab"]) -> Float[Tensor, "*shape"]:
+    """logsumexp, with the gradient 0 rather than NaN where nothing is possible."""
+    total = logits.logsumexp(-1)
+    nothing = total == -torch.inf
+    if not bool(nothing.any()):
+        return total
+    return logits.masked_fill(nothing.unsqueeze(-1), 0).logsumexp(-1).masked_fill(nothing, -torch.inf)
 
 
 def as_posterior(logits: Tensor, predicts: type[Posterior]) -> Posterior:
@@ -252,5 +276,10 @@ REPRESENTATIONS: dict[str, type[Posterior]] = {"loo": LeaveOneOut, "denoiser": D
 
 def check_representation(predicts: object) -> None:
     """Raise unless this is one of the three representations."""
-    if predicts not in (Denoiser, LeaveOneOut, Score):
+    if not _is_one_of(predicts, Denoiser, LeaveOneOut, Score):
         raise ValueError(f"predicts must be Denoiser, LeaveOneOut or Score, got {predicts!r}")
+
+
+def _is_one_of(value: object, *kinds: type[Posterior]) -> bool:
+    """By identity: an array compares element by element."""
+    return any(value is kind for kind in kinds)

@@ -29,11 +29,15 @@ from jaxtyping import Float
 from torch import Tensor
 
 from tokenloom.support.registry import Registry
+from tokenloom.support.typed import check_fields, checked
 
 
 @dataclass(frozen=True)
 class Schedule(ABC):
     """alpha, alpha_prime and inverse, each for a float tensor of any shape."""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     @abstractmethod
     def alpha(self, t: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
@@ -58,6 +62,7 @@ class _Eroding(Schedule):
     eps: float = 1e-3
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not 0 <= self.eps < 1:
             raise ValueError(f"eps must be in [0, 1), got {self.eps}: it is the signal left at t = 1")
 
@@ -70,12 +75,15 @@ class _Eroding(Schedule):
     @abstractmethod
     def _erosion_inverse(self, erosion: Tensor) -> Tensor: ...
 
+    @checked
     def alpha(self, t: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         return 1 - (1 - self.eps) * self._erosion(t)
 
+    @checked
     def alpha_prime(self, t: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         return -(1 - self.eps) * self._erosion_prime(t)
 
+    @checked
     def inverse(self, alpha: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         return self._erosion_inverse((1 - alpha) / (1 - self.eps))
 
@@ -144,6 +152,7 @@ class GeometricSchedule(Schedule):
     sigma_max: float = 20.0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not 0 < self.sigma_min < self.sigma_max < math.inf:
             raise ValueError(f"need 0 < sigma_min < sigma_max, got {self.sigma_min} and {self.sigma_max}")
 
@@ -151,11 +160,14 @@ class GeometricSchedule(Schedule):
     def _log_ratio(self) -> float:
         return math.log(self.sigma_max / self.sigma_min)
 
+    @checked
     def alpha(self, t: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         return torch.exp(-self.sigma_min * torch.expm1(self._log_ratio * t))
 
+    @checked
     def alpha_prime(self, t: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         return -self.sigma_min * self._log_ratio * torch.exp(self._log_ratio * t) * self.alpha(t)
 
+    @checked
     def inverse(self, alpha: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         return torch.log1p(-torch.log(alpha) / self.sigma_min) / self._log_ratio

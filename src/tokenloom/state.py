@@ -11,11 +11,12 @@ from tokenloom.types import Auxiliary, Flags, PerRow, Tokens
 
 @dataclass(frozen=True)
 class NetworkInput:
-    """What a network is shown of a state: ids, the time of each row, and, where they exist, U and the given
-    positions."""
+    """What a network is shown of a state: ids, the time and the signal of each row, and, where they exist, U and the
+    given positions."""
 
     tokens: Tokens
     time: PerRow
+    alpha: PerRow
     absorbing: Tokens | None = None
     given: Flags | None = None
 

@@ -1,5 +1,7 @@
 """What all commands share: help, one sentence for a wrong input, and options of their own."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.cli.helpers import refusal
@@ -64,3 +66,23 @@ def test_an_error_keeps_its_brackets(monkeypatch: pytest.MonkeyPatch, capsys: py
 def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     main(["--version"])
     assert capsys.readouterr().out.startswith("tokenloom ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["sample", "sudoku4-udm"], "no bundled model has this name, did you mean sudoku4-udm-loo?"),
+        (["bench", "samplng"], "there is no benchmark samplng; did you mean sampling?"),
+        (["evaluate", "sudoku4-udm-loo", "--samples", "0"], "samples must be at least 1, got 0"),
+        (["evaluate", "sudoku4-udm-loo", "--samples", str(10**13)], "times each needs about"),
+    ],
+)
+def test_a_slip_is_answered_with_what_was_meant(
+    arguments: list[str],
+    sentence: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert sentence in refusal(capsys, *arguments)

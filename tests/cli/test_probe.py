@@ -95,10 +95,11 @@ def test_heat_maps_show_both_posteriors_and_what_the_own_token_tells(
 
 def test_what_cannot_be_probed_gets_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     random_run(tmp_path / "masked", method="mdm", predicts=None, objective=None)
+    random_run(tmp_path / "uniform")
     for arguments, sentence in (
         ([], "name at least one run folder"),
-        (["masked", *FAST], "has no leave-one-out posterior: its own token"),
-        (["masked", "--times", "0"], "times must be in (0, 1]"),
-        (["masked", "--substitutes", "1"], "substitutes must be at least 2, got 1"),
+        (["masked", *FAST], "the denoiser of this model has no leave-one-out posterior there to probe; name runs"),
+        (["uniform", "--times", "0"], "times must be in (0, 1]"),
+        (["uniform", "--substitutes", "1"], "substitutes must be at least 2, got 1"),
     ):
         assert sentence in refusal(capsys, "probe", *arguments)

@@ -12,6 +12,7 @@ from tests.training.helpers import saved, tiny
 from tokenloom.cli import main
 from tokenloom.data.text import TextSource
 from tokenloom.nn.transformer import TransformerOptions
+from tokenloom.support import display
 from tokenloom.training.build import resolve
 from tokenloom.training.config import TrainConfig
 from tokenloom.training.recipes import recipe
@@ -123,7 +124,9 @@ def test_watch_shows_every_step_and_out_holds_everything(
         (["--out", "/dev/null/here.json"], "cannot write to /dev/null: "),
         (["--corrector", "informd"], "there is no corrector 'informd'; did you mean informed"),
         (["--corrector-steps", "5", "--steps", "6"], "takes at least 7 evaluations, got steps=6"),
-        (["--out", "picture.png"], "a picture needs square sequences, got length 24; write .json instead"),
+        (["--out", "picture.png"], "picture.png would be a picture, but the model writes text; write .json instead"),
+        (["--num", str(10**18)], "sequences of 24 tokens needs about 1.5e+12 GB, and this machine has"),
+        (["--steps", str(10**12)], "a grid of 1,000,000,000,000 steps needs about 8,000.0 GB, and this machine has"),
     ],
 )
 def test_a_wrong_input_gets_a_sentence(
@@ -150,3 +153,13 @@ def test_the_bundled_text_model_goes_on_where_a_prompt_ends(capsys: pytest.Captu
         words = [word for word in re.findall(r"[a-z]+", sample[9:]) if len(word) >= 4]
         assert len(words) > 10
         assert sum(word[-1] in "edtnrsyhl" for word in words) > 0.7 * len(words)
+
+
+def test_one_sequence_is_one_and_a_pipe_is_told_how_far_it_is(
+    markov: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(display, "OFTEN", 0.01)
+    main(["sample", markov, "--num", "1", "--steps", "64"])
+    told = capsys.readouterr()
+    assert re.search(r"^1 sequence, \d+\.\d evaluations each", told.out, re.MULTILINE)
+    assert re.search(r"\d+%  sampling 1 sequence: step \d+ of 64", told.err)

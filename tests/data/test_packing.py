@@ -59,6 +59,18 @@ def test_padding_gives_each_document_its_row() -> None:
         assert (row[kept:] == END).all()
 
 
+def test_a_vocabulary_with_a_start_and_a_padding_frames_rows_with_them() -> None:
+    """As BERT's rows are: [CLS] c [SEP], and [CLS] d [SEP] [PAD] ..."""
+    start, padding = 97, 98
+    framed = np.concatenate(list(pack(documents(), "sentences", 8, END, "the text", start, padding)))
+    assert (framed[:, 0] == start).all()
+    assert (framed[:, -1] == END).all()
+    padded = np.concatenate(list(pack(documents(), "pad", 8, END, "the text", start, padding)))
+    for row, document in zip(padded.tolist(), documents(), strict=True):
+        whole = [start, *document.tolist(), END]
+        assert row == (whole + [padding] * 8)[:8]
+
+
 def test_impossible_packings_get_a_sentence(as_a_user: None, stories: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="the text has 70 tokens, but one row needs 71"):
         rows("wrap", 71)

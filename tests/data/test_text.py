@@ -134,3 +134,10 @@ def test_real_stories_come_back_as_text(tmp_path: Path) -> None:
 def test_real_characters_of_text8(tmp_path: Path) -> None:
     dataset = load(shared("text8/valid_1M.txt.gz"), tmp_path, length=250)
     assert (dataset.vocab_size, len(dataset.train), len(dataset.valid)) == (27, 3800, 200)
+
+
+def test_the_fingerprint_is_of_the_tokens_alone(tmp_path: Path) -> None:
+    """A model keeps it for years, so neither a path nor the version of the cache may be part of it."""
+    (tmp_path / "a.txt").write_text("the loom weaves\n" * 40)
+    found = load(tmp_path / "a.txt", tmp_path, length=8).fingerprint
+    assert found[:16] == "8acaf3e5d21e3b58"

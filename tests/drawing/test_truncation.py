@@ -100,7 +100,8 @@ def test_truncation_applies_temperature_then_top_k_then_top_p() -> None:
 
 
 @pytest.mark.parametrize(
-    ("dtype", "temperature"), [(torch.float16, 1e-4), (torch.float32, 1e-38), (torch.float32, 1e38)]
+    ("dtype", "temperature"),
+    [(torch.float16, 1e-4), (torch.float32, 1e-38), (torch.float32, 1e-46), (torch.float32, 1e38)],
 )
 def test_extreme_temperatures_do_not_overflow(dtype: torch.dtype, temperature: float) -> None:
     logits = torch.tensor([[30.0, 29.0, 1.0]], dtype=dtype)

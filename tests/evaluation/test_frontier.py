@@ -59,6 +59,40 @@ def test_curves_are_ranked_at_the_entropy_of_the_data_and_low_entropy_wins_are_f
     assert warnings([item for item in records if item["family"] != "repeats"]) == []
 
 
+@pytest.mark.parametrize(("shuffled", "told"), [(4.6, 1), (9.0, 1), (80.0, 0)])
+def test_a_judge_that_hardly_tells_shuffled_data_from_data_is_warned_of(shuffled: float, told: int) -> None:
+    found = warnings(
+        [{"source": "data", "perplexity": 4.8, "entropy": 1.0}, {"source": "shuffled data", "perplexity": shuffled}]
+    )
+    assert len(found) == told
+    assert all("so it hardly tells them apart" in sentence for sentence in found)
+
+
+def test_a_language_model_is_refused_as_judge_of_what_is_not_text(run: Path, tmp_path: Path) -> None:
+    """Before it is loaded, and before anything is drawn."""
+    config = FrontierConfig((str(run),), "no-such/model", steps=(2,), num=4, out=tmp_path / "out")
+    with pytest.raises(
+        ValueError, match="no-such/model is a language model and judges text, which these samples are not"
+    ):
+        frontier(config)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_sweep_without_steps_or_beyond_memory_gets_a_sentence(run: Path, tmp_path: Path) -> None:
+    config = FrontierConfig((str(run),), "oracle", steps=(2,), num=4, out=tmp_path / "out")
+    with pytest.raises(ValueError, match="a sweep without steps has no points; name at least one"):
+        frontier(replace(config, steps=()))
+    with pytest.raises(ValueError, match=r"drawing 1,000,000,000,000,000 sequences of .* this machine has"):
+        frontier(replace(config, num=10**15))
+
+
+def test_a_sweep_compares_with_the_data_that_it_is_given(run: Path, tmp_path: Path) -> None:
+    config = FrontierConfig((str(run),), "oracle", steps=(2,), top_p=(1.0,), num=4, data="markov", out=tmp_path / "out")
+    frontier(config)
+    points = json.loads((tmp_path / "out" / "frontier.json").read_text())["points"]
+    assert points[0]["data"].startswith("markov chain of")
+
+
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of the tiny markov recipe whose network was not trained."""
@@ -102,11 +136,11 @@ def test_a_killed_sweep_resumes_with_what_is_missing(run: Path, tmp_path: Path) 
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     points = tmp_path / "points"
     deadline = time.monotonic() + 120
-    while (not points.is_dir() or len(list(points.glob("*.json"))) < 3) and time.monotonic() < deadline:
+    while (not points.is_dir() or len(list(points.glob("[!.]*.json"))) < 3) and time.monotonic() < deadline:
         time.sleep(0.02)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
-    finished = {path: path.stat().st_mtime_ns for path in points.glob("*.json")}
+    finished = {path: path.stat().st_mtime_ns for path in points.glob("[!.]*.json")}
     assert 3 <= len(finished) < 182
     sweep = Sweep([str(run)], "oracle", steps=(2, 4, 8), temperatures=(0.5, 0.51), top_ps=(1.0,), num=8)
     records = run_points(sweep.points(), tmp_path, lambda item: None)
@@ -132,7 +166,7 @@ def test_the_command_draws_and_compares(run: Path, tmp_path: Path, capsys: pytes
     frontier(config)
     output = capsys.readouterr().out
     assert "6 points, 0 of them already" in output
-    assert "shuffled data: perplexity" in output
+    assert "shuffled data (markov chain of" in output
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
         "points", "frontier.csv", "frontier.json", "frontier.png", "frontier.html",
     }  # fmt: skip

@@ -136,5 +136,5 @@ def test_what_cannot_be_probed_gets_a_sentence(as_a_user: None) -> None:
     with pytest.raises(ValueError, match="a causal network does not see its own position"):
         probe(causal, sequences(), (0.5,))
     masked = tl.DiffusionModel(random_network(DiT, K + 1), tl.Masked(K), predicts=tl.Denoiser)
-    with pytest.raises(ValueError, match="has no leave-one-out posterior: its own token"):
+    with pytest.raises(ValueError, match="under Masked a token that is not noise tells x_0 for certain"):
         probe(masked, sequences(), (0.5,))

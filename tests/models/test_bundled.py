@@ -4,6 +4,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -99,16 +100,18 @@ def test_bundling_a_run_strips_its_paths_and_refuses_what_is_too_large(tmp_path:
     (tmp_path / "scripts").mkdir()
     script = tmp_path / "scripts" / "bundle.sh"
     script.write_bytes((ROOT / "scripts" / "bundle.sh").read_bytes())
-    tl.load("sudoku-udm-loo").save(model)
-    config = json.loads((FOLDER / "sudoku-udm-loo" / "config.json").read_text())
-    config["about"]["training"]["out"] = "/somewhere/runs/mine"
-    for data in (config["about"]["training"]["data"], config["about"]["source"]):
+    loaded = tl.load("sudoku-udm-loo")
+    about = loaded.about.to_json()
+    about["training"]["out"] = "/somewhere/runs/mine"
+    for data in (about["training"]["data"], about["source"]):
         data |= {"path": "/somewhere/text.txt", "tokenizer": "bpe:512"}
-    (model / "config.json").write_text(json.dumps(config))
+    loaded.describe(training=about["training"], source=about["source"]).save(model)
 
     def bundle() -> "subprocess.CompletedProcess[str]":
         command = ["bash", str(script), str(tmp_path / "run"), "mine"]
-        return subprocess.run(command, capture_output=True, text=True, check=False, env=dict(os.environ))
+        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+        environment = os.environ | {"PATH": path}
+        return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
 
     assert bundle().returncode == 0
     written = (package / "mine" / "config.json").read_text()

@@ -3,6 +3,8 @@
 import json
 import os
 import re
+import signal
+import time
 from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
@@ -13,14 +15,18 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import tokenloom as tl
+from tests.killing import kills
 from tests.training.helpers import awake, tiny
+from tokenloom.models.seal import seal
 from tokenloom.models.store import load_model
 from tokenloom.models.tokenizer import Characters, build_tokenizer
 from tokenloom.nn.base import NETWORKS, Task
+from tokenloom.nn.hugging_face import Pretrained
 from tokenloom.posteriors import REPRESENTATIONS
 from tokenloom.processes import PROCESSES
 from tokenloom.schedules import SCHEDULES
 from tokenloom.sudoku.network import GridNetwork, grid_relations
+from tokenloom.support import temporary
 from tokenloom.training.build import build_model, resolve
 from tokenloom.training.recipes import recipe
 
@@ -89,7 +95,7 @@ def test_a_noise_table_is_kept_bit_for_bit(tmp_path: Path) -> None:
     assert not torch.equal(pi.float().double(), pi)
 
 
-@pytest.mark.parametrize("name", list(NETWORKS))
+@pytest.mark.parametrize("name", [name for name in NETWORKS if not issubclass(NETWORKS[name], Pretrained)])
 def test_every_network_is_saved_whole(name: str, tmp_path: Path) -> None:
     kind = NETWORKS[name]
     process: tl.Process = tl.LeftToRight(4) if getattr(kind, "causal", False) else tl.Uniform(4)
@@ -183,11 +189,17 @@ def without(key: str) -> Callable[[Config], Config]:
 
 NOT_OBJECTS: list[Any] = [[1, 2], "masked", None, 5]
 WRONG: list[tuple[Callable[[Config], Any], str]] = [
+    (change("format", to=True), "has no format number"),
     (change("format", to=3), "its format 3 is newer than 2, the newest that this version reads; upgrade tokenloom"),
     (change("format", to=1), "its format 1 is older than 2"),
     (without("format"), "has no format number"),
     (change("format", to="2"), "has no format number"),
     (without("schedule"), "config.json lacks schedule"),
+    (without("sha256"), "config.json lacks sha256"),
+    (change("network", "depth", to=10**6), "the network dit is much larger than its weights in the file"),
+    (change("network", "width", to=10**7), "the network dit is much larger than its weights in the file"),
+    (change("network", "vocab_size", to=2**62), "num_states must be 4611686018427387904"),
+    (change("tokenizer", "alphabet", to="abcdef"), "the tokenizer has 6 tokens, but the process has 4 states"),
     (change("abuot", to={}), "config.json has an unknown key 'abuot'; did you mean about?"),
     (change("process", "name", to="maskd"), "there is no process 'maskd'; did you mean masked"),
     (change("process", "mask", to=2), "the process masked has no option 'mask'; did you mean mask_id?"),
@@ -234,6 +246,8 @@ def test_a_config_of_another_kind_or_time_gets_a_sentence(
     for name in FILES:
         (tmp_path / name).write_bytes((stored / name).read_bytes())
     config = edit(json.loads((stored / "config.json").read_text()))
+    if isinstance(config, dict) and "sha256" in config:
+        config = seal(config, stored / "model.safetensors")
     (tmp_path / "config.json").write_text(json.dumps(config))
     with pytest.raises(ValueError, match=f"^the model in {tmp_path} cannot be read: .*{re.escape(sentence)}"):
         load_model(tmp_path)
@@ -250,10 +264,12 @@ def test_missing_damaged_and_foreign_weights_get_a_sentence(stored: Path, tmp_pa
         (tensors | {"process.pi": torch.zeros(1)}, "the process masked cannot be built"),
         (tensors | {"constant.units": torch.zeros(1)}, "the network dit cannot be built"),
         (tensors | {name: torch.zeros(1, 2, 3)}, r"has shape \[1, 2, 3\], but the config asks for"),
+        (tensors | {name: tensors[name].long()}, r"holds torch.int64, but the config asks for torch.float32"),
     ):
         folder.mkdir(exist_ok=True)
-        (folder / "config.json").write_bytes((stored / "config.json").read_bytes())
         save_file(changed, folder / "model.safetensors")
+        config = json.loads((stored / "config.json").read_text())
+        (folder / "config.json").write_text(json.dumps(seal(config, folder / "model.safetensors")))
         with pytest.raises(ValueError, match=sentence):
             load_model(folder)
     (folder / "model.safetensors").write_bytes(b"broken")
@@ -272,15 +288,119 @@ def test_saving_never_takes_what_is_not_a_model(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.rglob("*")] == ["work", "thesis.tex"]
 
 
-def test_an_interrupted_save_leaves_the_earlier_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_flipped_bit_or_a_file_of_another_model_is_found(stored: Path, tmp_path: Path) -> None:
+    """A bit in every 200th byte of the weights and every 7th of the config, and the weights of another model."""
+    model, config = tmp_path / "model.safetensors", tmp_path / "config.json"
+    weights, text = ((stored / name).read_bytes() for name in ("model.safetensors", "config.json"))
+    config.write_bytes(text)
+    other = small_model(tl.Masked(3), tokenizer=Characters("abc"))
+    torch.nn.init.ones_(next(other.parameters()))
+    other.save(tmp_path / "other")
+    for content in (
+        (tmp_path / "other" / "model.safetensors").read_bytes(),
+        weights[:-1],
+        *(_flipped(weights, place, place % 8) for place in range(0, len(weights), 200)),
+    ):
+        model.write_bytes(content)
+        with pytest.raises(ValueError, match=r"model\.safetensors does not match the checksum in config\.json"):
+            load_model(tmp_path)
+    model.write_bytes(weights)
+    for place in range(0, len(text), 7):
+        config.write_bytes(_flipped(text, place, place % 8))
+        try:
+            loaded = load_model(tmp_path)
+        except ValueError:
+            continue
+        loaded.save(tmp_path / "again")  # the flip was in the white space
+        assert (tmp_path / "again" / "config.json").read_bytes() == text
+
+
+def _flipped(content: bytes, place: int, bit: int) -> bytes:
+    return content[:place] + bytes([content[place] ^ 1 << bit]) + content[place + 1 :]
+
+
+def test_a_hostile_size_takes_neither_time_nor_memory(stored: Path, tmp_path: Path) -> None:
+    resource = pytest.importorskip("resource", reason="this system does not say how much memory is used")
+    (tmp_path / "model.safetensors").write_bytes((stored / "model.safetensors").read_bytes())
+    for name, size in (("depth", 10**6), ("depth", 2**62), ("width", 10**5), ("width", 2**62), ("condition", 10**9)):
+        config = change("network", name, to=size)(json.loads((stored / "config.json").read_text()))
+        (tmp_path / "config.json").write_text(json.dumps(seal(config, tmp_path / "model.safetensors")))
+        before, begun = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+        with pytest.raises(ValueError, match="the network dit is much larger than its weights in the file"):
+            load_model(tmp_path)
+        assert time.process_time() - begun < 2
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # kilobytes
+
+
+def test_a_hugging_face_folder_is_named_as_one(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"architectures": ["BertForMaskedLM"], "model_type": "bert"}))
+    sentence = r"is a Hugging Face model \(BertForMaskedLM\), not a tokenloom one"
+    with pytest.raises(ValueError, match=sentence):
+        load_model(tmp_path)
+    save_file({"weight": torch.zeros(1)}, tmp_path / "model.safetensors")
+    with pytest.raises(ValueError, match=sentence):
+        load_model(tmp_path)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_what_is_not_a_file_of_a_model_gets_a_sentence_and_is_not_waited_for(
+    name: str, stored: Path, tmp_path: Path
+) -> None:
+    signal.alarm(20)
+    for other in FILES:
+        (tmp_path / other).write_bytes((stored / other).read_bytes())
+    (tmp_path / name).unlink()
+    with pytest.raises(ValueError, match=f"holds no model: {name} is missing"):
+        load_model(tmp_path)
+    (tmp_path / name).mkdir()
+    with pytest.raises(ValueError, match=f"{name} is a folder, not a file"):
+        load_model(tmp_path)
+    (tmp_path / name).rmdir()
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(ValueError, match=f"{name} is a pipe, not a file"):
+        load_model(tmp_path)
+    (tmp_path / name).unlink()
+    (tmp_path / name).symlink_to("/dev/zero")
+    with pytest.raises(ValueError, match=f"{name} is a device, not a file"):
+        load_model(tmp_path)
+    with pytest.raises(ValueError, match=r"config\.json is .*, not a model; name the folder that holds it"):
+        load_model(tmp_path / "config.json")
+    signal.alarm(0)
+
+
+def test_a_name_that_no_disk_can_hold_gets_a_sentence() -> None:
+    for name in ("a" * 5000, "a\0b"):
+        with pytest.raises(ValueError, match="holds no model"):
+            load_model(name)
+
+
+def test_a_model_whose_saving_is_killed_loads_as_the_old_or_the_new_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SIGKILL at every line at which names change, without the call that exchanges two of them."""
+    monkeypatch.setattr(temporary, "_exchange", lambda first, second: False)
+    old, new = small_model(about=tl.About(step=1)), small_model(tl.Masked(3), about=tl.About(step=2))
+    folder, steps = tmp_path / "model", set()
+    old.save(folder)
+    for _ in kills(lambda: new.save(folder), "support/temporary.py", stride=5):
+        steps.add(tl.load(folder).about.step)
+        old.save(folder)
+        assert os.listdir(tmp_path) == ["model"]
+    assert steps == {1, 2}
+
+
+def test_a_save_that_is_interrupted_leaves_the_earlier_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C at the worst moment: the earlier model has been moved aside and the new one is not there yet."""
     small_model().save(tmp_path / "model")
-    before = (tmp_path / "model" / "model.safetensors").read_bytes()
+    before, rename = (tmp_path / "model" / "model.safetensors").read_bytes(), os.rename
 
     def interrupted(source: Path, target: Path) -> None:
-        raise KeyboardInterrupt
+        if "partial" in source.name:
+            raise KeyboardInterrupt
+        rename(source, target)
 
-    monkeypatch.setattr(os, "replace", interrupted)
+    monkeypatch.setattr(temporary, "_exchange", lambda first, second: False)
+    monkeypatch.setattr(os, "rename", interrupted)
     with pytest.raises(KeyboardInterrupt):
         small_model(tl.Uniform(5)).save(tmp_path / "model")
     assert (tmp_path / "model" / "model.safetensors").read_bytes() == before

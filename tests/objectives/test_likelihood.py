@@ -11,7 +11,7 @@ from tests import brute
 from tests.statistics import FALSE_ALARM
 from tokenloom.data.markov import markov_chain
 from tokenloom.nn import DiT, TransformerConfig
-from tokenloom.objectives.grouped_ratio import grouped_ratio
+from tokenloom.objectives.grouped_ratio import grouped_ratio, widening
 from tokenloom.objectives.likelihood import likelihood_of
 from tokenloom.objectives.time_integral import Times, group_levels, group_size
 from tokenloom.posteriors import Posterior
@@ -180,10 +180,10 @@ def test_groups_are_evenly_spread_and_cut_in_the_last() -> None:
 
 
 def test_a_ratio_over_groups_by_hand() -> None:
-    """Groups (1 + 2, 3 + 4) over (1 + 1, 1 + 2): ratio 10/5; residuals 3 - 4 and 7 - 6; error sqrt(2 * 2)/5."""
+    """Groups (1 + 2, 3 + 4) over (1 + 1, 1 + 2): ratio 10/5; residuals 3 - 4 and 7 - 6; error sqrt(4)/5, widened."""
     ratio, error = grouped_ratio(torch.tensor([1.0, 2, 3, 4]).double(), torch.tensor([1.0, 1, 1, 2]).double(), group=2)
     assert ratio == pytest.approx(2)
-    assert error == pytest.approx(2 / 5)
+    assert error == pytest.approx(2 / 5 * widening(torch.tensor([-1.0, 1]).double()))
 
 
 class Chain(nn.Module):
@@ -207,7 +207,8 @@ def test_a_causal_model_is_scored_exactly() -> None:
     found = tl.nelbo(tl.DiffusionModel(Chain(*chain), tl.LeftToRight(5)), x_0, samples=7)
     nats = -oracle.log_likelihood(x_0)
     assert found.nats == pytest.approx(float(nats.mean()), abs=1e-10)
-    assert found.standard_error == pytest.approx(float(nats.std()) / math.sqrt(50), abs=1e-10)
+    plain = float(nats.std()) / math.sqrt(50)
+    assert found.standard_error == pytest.approx(plain * widening(nats - nats.mean()), abs=1e-10)
     assert (found.exact, found.time_samples) == (True, 0)
 
 
@@ -273,7 +274,7 @@ def test_a_single_sequence_has_no_error_and_wrong_input_a_sentence(as_a_user: No
         ("samples must be at least 1, got 0", (torch.tensor([[0, 1]]), 0)),
         ("batch must be at least 1, got 0", (torch.tensor([[0, 1]]), 1, "stratified", None, 0)),
         ("x_0 holds no sequence", (torch.zeros(0, 2, dtype=torch.int64),)),
-        ("times must be antithetic or stratified, got 'even'", (torch.tensor([[0, 1]]), 1, "even")),
+        ("times must be 'antithetic' or 'stratified', got 'even'", (torch.tensor([[0, 1]]), 1, "even")),
         (r"x_0 must hold token ids in 0\.\.2, got 3", (torch.tensor([[0, 3]]),)),
     ):
         with pytest.raises(ValueError, match=sentence):

@@ -222,6 +222,6 @@ def test_a_hybrid_network_is_trained_sampled_scored_and_saved_by_command(
 
 
 def test_options_outside_their_range_are_refused_with_a_sentence() -> None:
-    with pytest.raises(ValueError, match=r"p_uniform must be in \(0, 1\), got 0; without uniform noise use Masked"):
-        tl.Hybrid(K, 0)
+    with pytest.raises(ValueError, match=r"p_uniform must be in \(0, 1\), got 0.0; without uniform noise use Masked"):
+        tl.Hybrid(K, 0.0)
     assert PROCESSES["hybrid"] is tl.Hybrid

@@ -1,6 +1,8 @@
 """Given positions: kernels leave them alone, the driver shows them as it says, and they cost nothing."""
 
+from contextlib import nullcontext
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -8,7 +10,7 @@ from torch import Tensor
 
 import tokenloom as tl
 from tests import brute
-from tests.samplers.helpers import KERNELS, MASK, P0, ROWS, K, oracle, process_of, served, states, step
+from tests.samplers.helpers import KERNELS, MASK, P0, ROWS, K, oracle, process_of, served, states, step, total_variation
 from tests.statistics import assert_frequencies
 from tokenloom.nn import DiT, TransformerConfig
 from tokenloom.samplers import CORRECTORS, PREDICTORS, Evaluator
@@ -109,5 +111,50 @@ def test_given_tokens_are_shown_clean_to_models_that_know_them(
 ) -> None:
     seen: list[Tensor] = []
     given = torch.tensor([1, 0]), torch.tensor([True, False])
-    tl.sample(model, 200, length=2, steps=3, given=given, on_step=lambda step: seen.append(step.before.tokens[:, 0]))
+    with nullcontext() if clean else pytest.warns(UserWarning, match="not exactly those of the model given"):
+        tl.sample(
+            model, 200, length=2, steps=3, given=given, on_step=lambda step: seen.append(step.before.tokens[:, 0])
+        )
     assert bool((torch.stack(seen) == 1).all()) == clean
+
+
+class Blind:
+    """An exact model that does not look at which positions are given, as a network that was not trained with any."""
+
+    marks_given = False
+
+    def __init__(self, model: tl.Oracle) -> None:
+        self.model = model
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.model, name)
+
+    def body(self, noisy: tl.Noisy) -> Tensor:
+        return self.model.body(replace(noisy, given=None))
+
+
+def off_by(model: Any, show: ShowGiven, rows: int = 6_000) -> float:
+    """Total variation of the middle token from p_0(. | 1, 2), the first and the last being given."""
+    p0 = brute.random_p0(K, 3)
+    given = torch.tensor([1, 0, 2]), torch.tensor([True, False, True])
+    sampler = tl.Sampler.of(steps=32, show_given=show)
+    drawn = sampler.run(model(p0), rows, given=given, generator=torch.Generator().manual_seed(0)).tokens[:, 1]
+    law = p0[1, :, 2] / p0[1, :, 2].sum()
+    return total_variation(torch.bincount(drawn, minlength=K) / rows, law)
+
+
+@pytest.mark.usefixtures("as_a_user")
+def test_given_tokens_are_exact_for_a_model_that_knows_them_and_biased_where_they_are_shown_noised() -> None:
+    """Of 6,000 draws the total variation is about 0.01 by chance, and above 0.03 with a probability below 1e-6."""
+    assert off_by(lambda p0: tl.Oracle(p0, tl.Uniform(K)), "auto") < 0.03
+    assert off_by(lambda p0: Blind(tl.Oracle(p0, tl.Uniform(K))), "noised") > 0.04
+
+
+def test_a_causal_model_refuses_what_is_given_behind_a_blank() -> None:
+    """It would be returned, but nothing before it would know of it."""
+    model = tl.DiffusionModel(lambda tokens, time: torch.zeros(*tokens.shape, K), tl.LeftToRight(K))
+    tokens = torch.zeros(2, 4, dtype=torch.int64)
+    flags = torch.tensor([[True, True, False, False], [True, False, True, False]])
+    with pytest.raises(ValueError, match="position 2 of row 1 is given behind one; give a beginning"):
+        tl.sample(model, 2, length=4, given=(tokens, flags))
+    assert tl.sample(model, 2, length=4, given=(tokens, flags.cumprod(1).bool())).shape == (2, 4)

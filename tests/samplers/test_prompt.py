@@ -21,6 +21,7 @@ def model(process: tl.Process) -> tl.DiffusionModel:
 
 
 PROCESSES = [tl.Uniform(4), tl.Masked(4), tl.LeftToRight(4)]
+pytestmark = pytest.mark.filterwarnings("ignore:this model does not know which positions are given")
 
 
 @pytest.mark.parametrize("process", PROCESSES)

@@ -54,6 +54,8 @@ def test_every_run_meets_the_samplers_and_correctors_that_support_it(
         ),
         (["--sudoku.samplers", "ancestral", "mudmm"], "there is no sampler 'mudmm'; did you mean mudm"),
         (["--sudoku.count", "0"], "--sudoku.count must be at least 1, got 0"),
+        (["--sudoku.steps"], "--sudoku.steps needs at least one value"),
+        (["--sudoku.count", str(10**15)], "drawing 1,000,000,000,000,000 sequences of 16 tokens needs about"),
         (["--sudoku.givens", "5", "20"], "givens must be a range within 0..16 for side 4, got 5..20"),
     ],
 )

@@ -90,7 +90,7 @@ def test_an_interrupted_training_ends_everything_and_gives_the_signals_back(
 
     monkeypatch.setattr(MODULE, "train", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        train_one(config_of(CONTENDERS[0], 1, 0, tmp_path), 1)
+        train_one(config_of(CONTENDERS[0], 1, 0, tmp_path))
     assert signal.getsignal(signal.SIGINT) is before
 
 

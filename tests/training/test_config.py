@@ -86,6 +86,9 @@ WRONG: list[tuple[Callable[[Record], Any], str]] = [
         }.items()
         for value in ([1, 2], "markov", None)
     ),
+    (lambda record: {}, "config.json is empty, it names no option"),
+    (lambda record: {"format": 2}, "config.json is empty, it names no option"),
+    (change("format", to=True), "the config has no format number"),
     (lambda record: [record], "a config is stored as an object, got "),
     (lambda record: "markov", "a config is stored as an object, got markov"),
     (lambda record: None, "a config is stored as an object, got None"),
@@ -139,10 +142,13 @@ def test_an_unknown_name_in_a_config_that_is_used_is_answered_with_the_nearest(
         ({"optimiser": {"ema": 1.0}}, "--optimiser.ema must be in [0, 1), got 1"),
         ({"floor": 2.0}, "--floor must be in [0, 1), got 2"),
         ({"method": "ar", "predicts": "score"}, "so leave out --predicts, got score"),
-        ({"method": "mdm", "predicts": "score", "schedule": "geometric"}, "PriorTerm"),
+        (
+            {"method": "mdm", "predicts": "score", "schedule": "geometric"},
+            "--method mdm with --objective nelbo takes --predicts loo or denoiser, got score",
+        ),
         (
             {"method": "audm", "predicts": "score"},
-            "on AbsorbingUniform trains a network that predicts Denoiser or LeaveOneOut, got one that predicts Score",
+            "--method audm with --objective nelbo takes --predicts loo or denoiser, got score",
         ),
         ({"max_minutes": None}, "a run needs an end: give --max-steps or --max-minutes"),
     ],

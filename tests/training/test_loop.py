@@ -59,6 +59,7 @@ def test_every_method_trains(
     untrained = build_model(config, data)
     before = validate(untrained, data, 64, 1)
     result = loop.train(config, False, Reporter(quiet=True))
+    assert result is not None
     assert result.steps == 16
     assert result.figure.per_token < before.per_token - 0.1
     assert result.entropy is not None

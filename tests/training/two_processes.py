@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
@@ -18,6 +19,7 @@ from torch.optim.swa_utils import AveragedModel
 
 from tests.training.helpers import TINY
 from tokenloom.cli import main
+from tokenloom.training import loop
 
 STRATEGIES = ("ddp", "fsdp")
 STEPS = 20
@@ -60,7 +62,8 @@ def resume_at_the_end(folder: Path, strategy: str) -> None:
     if torch.distributed.get_rank() == 0:
         shutil.copytree(folder / "alone", again)
     torch.distributed.barrier()
-    main(["train", "--resume", str(again), "--run.strategy", strategy])
+    with patch.object(loop, "ended", return_value=None):  # else it says that it is finished
+        main(["train", "--resume", str(again), "--run.strategy", strategy])
 
 
 if __name__ == "__main__":

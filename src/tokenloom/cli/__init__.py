@@ -1,5 +1,7 @@
 """The command line: one command per file."""
 
+import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
@@ -29,9 +31,14 @@ def main(args: Sequence[str] | None = None) -> None:
         if not isinstance(error, MemoryError) and not any(word in str(error).lower() for word in OUT_OF_MEMORY):
             raise
         fail(f"there is not enough memory for this; try a smaller batch, network or data set ({error})")
+    except BrokenPipeError:  # the reader of a pipe, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(128 + signal.SIGPIPE)
+    except OSError as error:
+        fail(f"{error.filename or 'a file'}: {error.strerror or error}")
     except KeyboardInterrupt:
         Console(stderr=True).print("interrupted")
-        sys.exit(130)
+        sys.exit(128 + signal.SIGINT)
 
 
 def fail(sentence: str) -> NoReturn:

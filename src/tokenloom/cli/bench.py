@@ -12,6 +12,7 @@ from typing import Any
 import tyro
 
 from tokenloom.cli.registry import COMMANDS, factory
+from tokenloom.support.checks import nearest
 
 CLONE = Path(__file__).parents[3]
 
@@ -23,6 +24,9 @@ def bench_command(args: Sequence[str]) -> Any:
     names = sorted(file.stem.removeprefix("bench_") for file in (CLONE / "benchmarks").glob("bench_*.py"))
     if not names or list(args[:1]) != ["bench"]:
         return bench
+    asked = next((name for name in args[1:2] if not name.startswith("-")), None)
+    if asked is not None and asked not in names:
+        raise ValueError(f"there is no benchmark {asked}; {nearest(asked, names)}")
     if str(CLONE) not in sys.path:
         sys.path.insert(0, str(CLONE))
     group = tyro.extras.SubcommandApp()

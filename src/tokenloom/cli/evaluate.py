@@ -1,25 +1,28 @@
 """`tokenloom evaluate`: the likelihood of held-out data, one row per checkpoint, one column per data set; or a task."""
 
 import re
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import tyro
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.progress import Progress
 from rich.table import Table
 
 from tokenloom import __version__
+from tokenloom.cli.harness_tasks import evaluate_on_tasks
 from tokenloom.cli.registry import COMMANDS, factory, read_ahead
 from tokenloom.evaluation.causal_lm import CausalLM, is_causal_lm, load_causal_lm
 from tokenloom.evaluation.held_out import Fingerprint
 from tokenloom.evaluation.runs import Run, Weights, open_runs
 from tokenloom.evaluation.tasks import TASKS, EvaluationTask
-from tokenloom.evaluation.zero_shot import Cell, Settings, score_language_model, score_run
+from tokenloom.evaluation.zero_shot import Cell, Progress, Settings, score_language_model, score_run
 from tokenloom.models.store import model_folder
+from tokenloom.support.display import Display
 from tokenloom.support.files import check_writable, write_json
 
 Subject = Run | CausalLM
@@ -31,6 +34,8 @@ Results = dict[str, dict[str, Cell]]
 @factory
 def evaluate_command(args: Sequence[str]) -> Callable[..., None]:
     """The command, with the options of the task that the arguments name."""
+    if "--tasks" in args:
+        return evaluate_on_tasks
     task = read_ahead(args, "--task") or "likelihood"
     return evaluate if task == "likelihood" else _task_command(TASKS[task])
 
@@ -51,16 +56,17 @@ def evaluate(
         settings: How much is measured.
         weights: Averaged weights (ema), raw ones, or both, where a run folder holds them.
         out: Folder for the figures as JSON; by default evaluation/ in each run.
-        task: likelihood, or another task such as sudoku (with options of its own: `--task sudoku --help`).
+        task: likelihood, or another task such as sudoku (with options of its own: `--task sudoku --help`); `--tasks`
+            runs tasks of the language-model evaluation harness (`--tasks my_tasks/ --help`).
     """
-    live = Console(stderr=True)
-    with live.status("loading"):
+    display = Display(Console(file=sys.stderr))
+    with display.status("loading"):
         subjects = _subjects(runs, weights)
     for folder in {_folder(subject, out) for subject in subjects}:
         check_writable(folder)
     if settings.length is None:
         settings = replace(settings, length=next((it.length for it in subjects if isinstance(it, Run)), None))
-    _score_all(subjects, data, settings, out, live)
+    _score_all(subjects, data, settings, out, display)
 
 
 def _task_command(kind: type[EvaluationTask]) -> Callable[..., None]:
@@ -85,22 +91,22 @@ def _task_command(kind: type[EvaluationTask]) -> Callable[..., None]:
 
 
 def _score_all(
-    subjects: list[Subject], data: tuple[str, ...], settings: Settings, out: str | None, live: Console
+    subjects: list[Subject], data: tuple[str, ...], settings: Settings, out: str | None, display: Display
 ) -> None:
     """Every figure is written as soon as it is known; the tables come at the end."""
     results: Results = {}
-    written = []
-    with Progress(console=live, transient=True) as progress:
-        bar = progress.add_task("evaluating", total=len(subjects) * max(1, len(data)))
+    written: list[Path] = []
+    total = len(subjects) * max(1, len(data))
+    with display.status("evaluating"):
         for subject in subjects:
             row = results.setdefault(row_name(subject), {})
             for source in data or (None,):
-                progress.update(bar, description=f"{row_name(subject)} on {source or 'its own data'}")
-                cell = _score(subject, source, settings)
+                what, done = f"{row_name(subject)} on {source or 'its own data'}", len(written)
+                display.update(f"{what}: reading the data", done / total)
+                cell = _score(subject, source, settings, partial(_show_share, display, what, done, total))
                 column = cell.data.name if source is None else column_name(source, data)
                 row[column] = cell
                 written.append(_write(subject, column, cell, settings, out))
-                progress.advance(bar)
     console = Console()
     console.print(figures_table(results))
     console.print(data_table(results))
@@ -119,12 +125,16 @@ def _subjects(names: tuple[str, ...], weights: Literal["ema", "raw", "both"]) ->
     return [*runs, *(load_causal_lm(name) for name in models)]
 
 
-def _score(subject: Subject, source: str | None, settings: Settings) -> Cell:
+def _show_share(display: Display, what: str, done: int, total: int, share: float) -> None:
+    display.update(what, (done + share) / total)
+
+
+def _score(subject: Subject, source: str | None, settings: Settings, on_progress: Progress) -> Cell:
     if isinstance(subject, Run):
-        return score_run(subject, source, settings)
+        return score_run(subject, source, settings, on_progress)
     if source is None:
         raise ValueError(f"{subject.name} is a language model without data of its own; name the text with --data")
-    return score_language_model(subject, source, settings)
+    return score_language_model(subject, source, settings, on_progress)
 
 
 def row_name(subject: Subject) -> str:

@@ -1,12 +1,12 @@
 """`tokenloom frontier`: generative perplexity against entropy, over settings and models, resumable."""
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from tokenloom.cli.registry import COMMANDS
@@ -23,7 +23,10 @@ from tokenloom.evaluation.frontier import (
     write_table,
 )
 from tokenloom.evaluation.frontier_plots import draw_html, draw_png
+from tokenloom.evaluation.points import check_points
+from tokenloom.support.display import Display
 from tokenloom.support.extras import optional
+from tokenloom.support.words import counted
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,9 @@ class FrontierConfig:
     seeds: tuple[int, ...] = (0,)
     num: int = 64
     """Samples per point."""
+    data: str | None = None
+    """Held-out data to compare with: a path, a Hub name or a kind such as markov; by default what the first run held
+    out."""
     out: Path = Path("frontier")
     """Where points, tables and pictures go; a sweep that was killed resumes from here."""
     workers: int = 1
@@ -75,20 +81,26 @@ def frontier(config: Annotated[FrontierConfig, tyro.conf.arg(name="")]) -> None:
         config.on,
         config.seeds,
         config.num,
+        config.data,
     )
     for library in ("matplotlib", "plotly"):
         optional(library, "evaluate")
-    points = sweep.points()
-    done = sum(point.file(config.out).is_file() for point in points)
-    console = Console()
-    console.print(f"{len(points)} points, {done} of them already in {config.out}", highlight=False)
-    if config.workers > 1 or config.cluster == "slurm":
-        for job in submit_points(points, config.out, config.workers, config.cluster):
-            job.result()
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        task = progress.add_task("points", total=len(points))
-        records = run_points(points, config.out, lambda record: progress.advance(task))
+    points, console, display = sweep.points(), Console(), Display(Console(file=sys.stderr))
+    with display.status("loading"):
+        check_points(points)
+        done = sum(point.file(config.out).is_file() for point in points)
+    console.print(f"{counted(len(points), 'point')}, {done} of them already in {config.out}", highlight=False)
+    with display.status(f"judging {counted(len(points), 'point')}"):
+        if config.workers > 1 or config.cluster == "slurm":
+            for job in submit_points(points, config.out, config.workers, config.cluster):
+                job.result()
+        judged: list[Record] = []
+
+        def judge(record: Record) -> None:
+            judged.append(record)
+            display.update(f"point {len(judged)} of {len(points)}: {record['family']}", len(judged) / len(points))
+
+        records = run_points(points, config.out, judge)
     write_table(records, config.out)
     draw_png(records, config.out / "frontier.png")
     draw_html(records, config.out / "frontier.html")
@@ -101,10 +113,12 @@ def report(records: list[Record], console: Console) -> None:
     entropy = data_entropy(records)
     for record in records:
         if record["source"] != "model":
-            line = f"{record['source']}: perplexity {record['perplexity']:.1f}, entropy {record['entropy']:.3f}"
+            figures = f"perplexity {record['perplexity']:.1f}, entropy {record['entropy']:.3f}"
+            line = f"{record['source']} ({record['data']}): {figures}"
             console.print(line, highlight=False)
     table = Table(
-        title=f"Judged by {records[0]['judge']}, {records[-1]['samples']} samples per point", title_justify="left"
+        title=f"Judged by {records[0]['judge']}, {counted(records[-1]['samples'], 'sample')} per point",
+        title_justify="left",
     )
     table.add_column("curve", overflow="fold")
     for column in (f"perplexity at the data's entropy{'' if entropy is None else f' {entropy:.2f}'}", "lowest"):

@@ -1,23 +1,23 @@
 """`tokenloom probe`: how much a prediction still depends on the token it should not see."""
 
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import torch
 import tyro
 from rich.console import Console
-from rich.progress import Progress
 from rich.table import Table
 
 from tokenloom.cli.registry import COMMANDS
 from tokenloom.evaluation.heat_maps import draw_heat_maps, posterior_maps
 from tokenloom.evaluation.held_out import HeldOut, held_out
 from tokenloom.evaluation.plots import band, canvas
-from tokenloom.evaluation.probe import Effort, Sensitivity, probe
+from tokenloom.evaluation.probe import Effort, Sensitivity, check_probed, probe
 from tokenloom.evaluation.runs import Run, Weights, open_runs
+from tokenloom.support.display import Display
 from tokenloom.support.extras import optional
 from tokenloom.support.files import check_writable, write_json
 
@@ -53,35 +53,56 @@ def probe_command(
         seed: Seed of every random number.
         out: Folder for the results; by default evaluation/ in the first run.
     """
-    opened = open_runs(runs, weights)
+    display = Display(Console(file=sys.stderr))
+    with display.status("loading"):
+        opened = open_runs(runs, weights)
+    if not times:
+        raise ValueError("--times needs at least one time in (0, 1]")
+    for run in opened:
+        check_probed(run.model)
     folder = opened[0].results if out is None else Path(out)
     check_writable(folder)
     optional("matplotlib", "evaluate")
-    sources = [held_out(run, data) for run in opened]
-    found = _measure_all(opened, sources, sequences, times, effort, seed)
+    with display.status("reading the data"):
+        sources = [held_out(run, data) for run in opened]
+        found = _measure_all(opened, sources, sequences, times, effort, seed, display)
     settings = {"times": times, "sequences": sequences, "weights": weights, "seed": seed} | asdict(effort)
     rows = {name: [asdict(item) for item in results] for name, results in found.items()}
-    record = {"settings": settings, "compared_with": "the mean over substitutes", "runs": rows}
+    data_of = {run.name: source.name for run, source in zip(opened, sources, strict=True)}
+    record = {"settings": settings, "compared_with": "the mean over substitutes", "data": data_of, "runs": rows}
     written = [draw_probe(found, folder / "probe.png"), write_json(folder / "probe.json", record)]
     for run, source in zip(opened, sources, strict=True):
         written += _heat_maps(run, source, folder, seed)
     console = Console()
     console.print(probe_table(found))
+    for name, source_name in data_of.items():
+        console.print(f"[dim]{name} on {source_name}[/]", highlight=False, soft_wrap=True)
     for path in written:
         console.print(f"[dim]{path}[/]", highlight=False, soft_wrap=True)
 
 
 def _measure_all(
-    runs: list[Run], sources: list[HeldOut], sequences: int, times: tuple[float, ...], effort: Effort, seed: int
+    runs: list[Run],
+    sources: list[HeldOut],
+    sequences: int,
+    times: tuple[float, ...],
+    effort: Effort,
+    seed: int,
+    display: Display,
 ) -> Results:
     """One seed for every run, so that equal processes are shown equal states."""
-    found = {}
-    with Progress(console=Console(stderr=True), transient=True) as progress:
-        for run, source in zip(runs, sources, strict=True):
-            advance = partial(progress.advance, progress.add_task(run.name, total=len(times)))
-            generator = torch.Generator().manual_seed(seed)
-            x_0, given = source.draw(sequences, generator)
-            found[run.name] = probe(run.model, x_0, times, effort, generator, given, advance)
+    found, done = {}, 0
+
+    def advance() -> None:
+        nonlocal done
+        done += 1
+        display.update(f"probing {run.name}", done / (len(runs) * len(times)))
+
+    for run, source in zip(runs, sources, strict=True):
+        display.update(f"probing {run.name} on {source.name}", done / (len(runs) * len(times)))
+        generator = torch.Generator().manual_seed(seed)
+        x_0, given = source.draw(sequences, generator)
+        found[run.name] = probe(run.model, x_0, times, effort, generator, given, advance)
     return found
 
 

@@ -1,18 +1,21 @@
 """`tokenloom sample`: draw from a model with any sampler; text, grids or pictures, on screen or in a file."""
 
 import json as json_library
+import sys
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
+from warnings import catch_warnings, simplefilter
 
 import torch
 import tyro
 from rich.console import Console
 from rich.live import Live
 from rich.markup import escape
-from rich.progress import track
 from torch import Tensor
 
 from tokenloom.cli.given import read_given
@@ -22,10 +25,13 @@ from tokenloom.data.view import draw as draw_tokens
 from tokenloom.data.view import frame
 from tokenloom.drawing.randomness import RowGenerators, derive_seed
 from tokenloom.evaluation.runs import Run, open_run
+from tokenloom.evaluation.sizes import check_sampling
 from tokenloom.processes import PROCESSES
 from tokenloom.samplers import CORRECTORS, PREDICTORS, Step
 from tokenloom.samplers.options import SamplerOptions
+from tokenloom.support.display import Display
 from tokenloom.support.registry import Directory
+from tokenloom.support.words import counted
 
 
 @dataclass(frozen=True)
@@ -54,7 +60,7 @@ class SampleConfig:
     json: bool = False
     """Print JSON with everything needed to repeat it."""
     out: Path | None = None
-    """Write the same JSON to this file (or, ending in .png, digits as a picture)."""
+    """Write the same JSON to this file (or, ending in .png, pictures such as digits)."""
 
     @property
     def settings(self) -> SamplerOptions:
@@ -78,12 +84,19 @@ def sample(config: Annotated[SampleConfig, tyro.conf.arg(name="")]) -> None:
         return
     if config.num < 1 or config.batch < 1:
         raise ValueError(f"--num and --batch must be at least 1, got {config.num} and {config.batch}")
-    run = open_run(config.run)
+    display = Display(Console(file=sys.stderr))
+    with display.status("loading the model"):
+        run = open_run(config.run)
     given, length = read_given(run, config.prompt, config.infill, config.length)
+    check_sampling(run.model, config.num, config.batch, config.settings.steps, length)
     if config.out is not None:
-        check_out(config.out, length)
+        check_out(config.out, run.decoder, length)
     console = Console()
-    tokens, evaluations, seconds = draw(run, config, given, length)
+    with catch_warnings(record=True) as noted, nullcontext() if config.watch else display.status("sampling"):
+        simplefilter("default")
+        tokens, evaluations, seconds = draw(run, config, given, length, display)
+    for sentence in dict.fromkeys(str(warning.message) for warning in noted):
+        display.console.print(f"[yellow]beware:[/] {escape(sentence)}", highlight=False, soft_wrap=True)
     options = asdict(config)
     for name in ("watch", "json", "out", "sampling"):
         options.pop(name)
@@ -102,29 +115,31 @@ def sample(config: Annotated[SampleConfig, tyro.conf.arg(name="")]) -> None:
     for index, row in enumerate(tokens.tolist()):
         console.print(f"[dim]── {index}[/]", highlight=False)
         console.print(draw_tokens(run.decoder, row), soft_wrap=True)
-    console.print(
-        f"[dim]{config.num} sequences, {evaluations:.1f} evaluations each, {seconds / config.num:.2f} s each[/]",
-        highlight=False,
-    )
+    cost = f"{evaluations:.1f} evaluations each, {seconds / config.num:.2f} s each"
+    console.print(f"[dim]{counted(config.num, 'sequence')}, {cost}[/]", highlight=False)
 
 
 def draw(
-    run: Run, config: SampleConfig, given: tuple[Tensor, Tensor] | None, length: int | None
+    run: Run, config: SampleConfig, given: tuple[Tensor, Tensor] | None, length: int | None, display: Display
 ) -> tuple[Tensor, float, float]:
     """Tokens, mean evaluations per sequence, and seconds."""
     sampler = config.settings.sampler_value()
     parts, evaluations, start = [], 0, time.perf_counter()
-    firsts = range(0, config.num, config.batch)
-    quiet = config.watch or len(firsts) == 1
-    for first in firsts if quiet else track(firsts, "sampling", console=Console(stderr=True)):
+    for first in range(0, config.num, config.batch):
         seeds = [derive_seed(config.seed, "row", row) for row in range(first, min(first + config.batch, config.num))]
-        with watching(run, config.watch and first == 0, given) as on_step:
+        with watching(run, config.watch and first == 0, given) as show:
+            on_step = show or partial(_show_share, display, config, first, len(seeds))
             samples = sampler.run(
                 run.model, len(seeds), length=length, given=given, generator=RowGenerators(seeds), on_step=on_step
             )
         parts.append(samples.tokens)
         evaluations += int(samples.evaluations.sum())
     return torch.cat(parts), evaluations / config.num, time.perf_counter() - start
+
+
+def _show_share(display: Display, config: SampleConfig, first: int, rows: int, step: Step) -> None:
+    done = (first + rows * step.index / step.count) / config.num
+    display.update(f"sampling {counted(config.num, 'sequence')}: step {step.index} of {step.count}", done)
 
 
 class watching:  # noqa: N801

@@ -7,19 +7,26 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tokenloom.data.decoder import Decoder
 from tokenloom.evaluation.runs import Run
 from tokenloom.support.extras import optional
-from tokenloom.support.files import check_writable, replacing, write_json
+from tokenloom.support.files import check_target, check_writable, replacing, write_json
 
 
-def check_out(path: Path, length: int | None) -> None:
-    """Say before the work that its samples could not be written."""
+def check_out(path: Path, decoder: Decoder, length: int | None) -> None:
+    """Say before the work that its samples could not be written, or not in the format that the name asks for."""
     if path.is_dir():
         raise ValueError(f"{path} is a folder; name a file with --out, such as {path / 'samples.json'}")
+    check_target(path)
     if path.suffix == ".png":
         optional("matplotlib.image", "evaluate")
-        if length is None or math.isqrt(length) ** 2 != length:
-            raise ValueError(f"a picture needs square sequences, got length {length}; write .json instead")
+        if decoder.side is None:
+            kind = "text" if decoder.is_text else "sequences of symbols"
+            raise ValueError(f"{path.name} would be a picture, but the model writes {kind}; write .json instead")
+        if length != decoder.side**2:
+            raise ValueError(
+                f"a picture needs sequences of length {decoder.side**2}, got {length}; write .json instead"
+            )
     check_writable(path.parent)
 
 

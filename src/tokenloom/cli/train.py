@@ -1,6 +1,8 @@
 """`tokenloom train`: train any method on any data with one command."""
 
 import os
+import shlex
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
@@ -13,27 +15,17 @@ from rich.table import Table
 
 from tokenloom.cli.registry import COMMANDS, factory, read_ahead
 from tokenloom.data.base import SOURCES
-from tokenloom.models.checkpoint import checkpoints
 from tokenloom.nn.base import NETWORKS
 from tokenloom.support.files import check_writable
-from tokenloom.training.build import process_of, resolve
-from tokenloom.training.config import TrainConfig, differences, read_config
+from tokenloom.support.words import counted
+from tokenloom.training.beginning import settings_from
+from tokenloom.training.build import resolve
+from tokenloom.training.config import TrainConfig, read_config
 from tokenloom.training.loop import Result
 from tokenloom.training.loop import train as run_training
 from tokenloom.training.recipes import recipe
 from tokenloom.training.reporting import Reporter
-
-MAY_CHANGE = (
-    "max_steps",
-    "max_minutes",
-    "out",
-    "run.validate_every",
-    "run.checkpoint_every",
-    "run.strategy",
-    "run.tensorboard",
-    "run.wandb",
-)
-"""What a resumed run may do differently."""
+from tokenloom.training.snapshot import check_free
 
 
 @COMMANDS.register("train")
@@ -54,28 +46,33 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
             config: Repeat the run whose config.json this is.
             resume: Continue the run in this folder, exactly where its newest intact checkpoint stands.
         """
-        resolved = resolve(settings)
-        if resume is not None:
-            _check_same(read_config(Path(resume) / "config.json"), resolved)
-        elif checkpoints(Path(resolved.out or "") / "checkpoints"):
-            raise ValueError(
-                f"{resolved.out} already holds a run: continue it with --resume {resolved.out}, or choose another --out"
-            )
+        given = {
+            argument.split("=")[0].removeprefix("--").replace("-", "_") for argument in args if argument[:2] == "--"
+        }
+        resolved = resolve(replace(settings, fit=tuple(name for name in settings.fit if name not in given)))
+        if resume is None:
+            check_free(Path(resolved.out or ""))
         check_writable(Path(resolved.out or ""))
         try:
             result = run_training(resolved, resume is not None, Reporter(quiet=os.environ.get("RANK", "0") != "0"))
         finally:
             with suppress(OSError):
                 Path(resolved.out or "").rmdir()  # which only an empty folder allows: a run that never began
-        if os.environ.get("RANK", "0") == "0":
+        if result is not None and os.environ.get("RANK", "0") == "0":
             Console().print(result_table(resolved, result))
+        if result is not None and result.stopped_by is not None:
+            Console(stderr=True).print(
+                f"interrupted; resume with: tokenloom train --resume {shlex.quote(str(result.folder))}",
+                highlight=False, markup=False, soft_wrap=True,
+            )  # fmt: skip
+            sys.exit(128 + result.stopped_by)
 
     return train
 
 
 def _default(args: Sequence[str]) -> TrainConfig:
-    """--resume over --config over --recipe, read ahead so that their values show as defaults."""
-    named = {key: read_ahead(args, key) for key in ("--resume", "--config", "--recipe")}
+    """--resume over --config over --from over --recipe, read ahead so that their values show as defaults."""
+    named = {key: read_ahead(args, key) for key in ("--resume", "--config", "--from", "--recipe")}
     if named["--resume"] is not None:
         folder = Path(named["--resume"])
         if not (folder / "config.json").is_file():
@@ -83,6 +80,8 @@ def _default(args: Sequence[str]) -> TrainConfig:
         return replace(read_config(folder / "config.json"), out=str(folder))
     if named["--config"] is not None:
         return _of_kinds(replace(read_config(Path(named["--config"])), out=None), args)
+    if named["--from"] is not None:
+        return _of_kinds(settings_from(named["--from"]), args)
     return _of_kinds(recipe(named["--recipe"] or "markov"), args)
 
 
@@ -102,22 +101,18 @@ def _like(fresh: Any, before: Any) -> Any:
     return replace(fresh, **{name: getattr(before, name) for name in shared})
 
 
-def _check_same(before: TrainConfig, after: TrainConfig) -> None:
-    changed = [item for item in differences(before, after) if item.split(" ")[0] not in MAY_CHANGE]
-    if changed:
-        raise ValueError(f"a resumed run must keep its config; these differ: {', '.join(changed)}")
-
-
 def result_table(config: TrainConfig, result: Result) -> Table:
     """What was trained and what it reached."""
     table = Table(title=f"{config.recipe}: {result.folder}", title_justify="left", show_header=False)
     resumed = f" since step {result.resumed_at:,}" if result.resumed_at else ""
-    predicts = "the next token" if process_of(config, 2).sequential else config.predicts
     rows = [
-        ("method", f"{config.method}, predicts {predicts}, minimises {config.objective}"),
-        ("network", f"{config.network.kind}, {result.parameters:,} parameters"),
-        ("trained", f"{result.steps:,} steps, {result.tokens:,} tokens, {result.minutes:.1f} minutes{resumed}"),
-        ("validation bound", f"{result.figure} nats per token, {result.figure.sequences} sequences"),
+        ("method", f"{config.method}, predicts {result.predicts}, minimises {config.objective}"),
+        ("network", f"{result.network}, {result.parameters:,} parameters"),
+        (
+            "trained",
+            f"{counted(result.steps, 'step')}, {result.tokens:,} tokens, {result.minutes:.1f} minutes{resumed}",
+        ),
+        ("validation bound", f"{result.figure} nats per token, {counted(result.figure.sequences, 'sequence')}"),
     ]
     if result.entropy is not None:
         rows.append(("exact entropy", f"{result.entropy:.4f} nats per token"))

@@ -17,6 +17,18 @@ from tokenloom.types import Flags, Tokens
 
 
 @dataclass(frozen=True)
+class Outline:
+    """What is known of data before it is loaded or generated; None for what only the data can tell."""
+
+    name: str
+    vocab_size: int | None = None
+    length: int | None = None
+    relations: Bool[Tensor, "kinds length length"] | None = None
+    given: bool = False
+    """Whether some positions of a sequence are given."""
+
+
+@dataclass(frozen=True)
 class Dataset:
     """Two tables of token sequences, [rows, length] of any integer dtype (they may be memory-mapped).
 
@@ -61,6 +73,11 @@ class Dataset:
         """The tokenizer of text."""
         return self.decode.tokenizer
 
+    @property
+    def outline(self) -> Outline:
+        """What a network must know of it."""
+        return Outline(self.name, self.vocab_size, self.length, self.relations, self.draw_given is not None)
+
 
 @dataclass(frozen=True)
 class Source(ABC):
@@ -78,6 +95,10 @@ class Source(ABC):
     @abstractmethod
     def load(self) -> Dataset:
         """The data, split."""
+
+    def outline(self) -> Outline:
+        """What is known of the data without loading it, so that a network that does not suit it is refused first."""
+        return Outline(self.kind, length=getattr(self, "length", None))
 
     def decoder(self, vocab_size: int, length: int) -> Decoder | None:
         """How its sequences are written for people, where that needs no data; None for plain numbers."""

@@ -20,6 +20,13 @@ class Decoder:
     after: Callable[[int], str]
     """What follows position l."""
     tokenizer: Tokenizer | None = None
+    side: int | None = None
+    """The side of the square picture of grey levels that a sequence is; None for what is not a picture."""
+
+    @property
+    def is_text(self) -> bool:
+        """Whether sequences are text, which a language model can read."""
+        return self.tokenizer is not None
 
     def __call__(self, tokens: Tokens) -> list[str]:
         """One string per sequence."""
@@ -49,4 +56,5 @@ def shades(vocab_size: int, side: int) -> Decoder:
     return Decoder(
         lambda token: 2 * (SHADES[token * (len(SHADES) - 1) // (vocab_size - 1)] if token < vocab_size else "?"),
         lambda position: "\n" if (position + 1) % side == 0 else "",
+        side=side,
     )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from tokenloom.data.base import SOURCES, Dataset, Source
+from tokenloom.data.base import SOURCES, Dataset, Outline, Source
 from tokenloom.data.decoder import numbers
 from tokenloom.oracles import MarkovOracle
 from tokenloom.processes import Uniform
@@ -46,6 +46,9 @@ class MarkovSource(Source):
     def oracle(self) -> MarkovOracle:
         return MarkovOracle(*markov_chain(self.vocab_size, self.seed), self.length, Uniform(self.vocab_size))
 
+    def outline(self) -> Outline:
+        return Outline(f"markov chain of {self.vocab_size} tokens", self.vocab_size, self.length)
+
     def load(self) -> Dataset:
         oracle = self.oracle()
         train, valid = (
@@ -54,7 +57,7 @@ class MarkovSource(Source):
         )
         key = (self.vocab_size, self.length, self.rows, self.valid_rows, self.seed)
         return Dataset(
-            f"markov chain of {self.vocab_size} tokens",
+            self.outline().name,
             self.vocab_size,
             train,
             valid,

@@ -1,8 +1,11 @@
 r"""Documents d_1, d_2, ... of any length become rows of exactly L tokens.  With E the end of sequence:
 
     wrap        the stream d_1 E d_2 E ... is cut every L tokens (without E where the tokenizer has none: d_1 d_2 ...)
-    sentences   the stream d_1 E d_2 E ... is cut every L - 2 tokens, and each piece c becomes the row E c E
-    pad         each document is one row: its first L tokens, then E up to L
+    sentences   the stream d_1 E d_2 E ... is cut every L - 2 tokens, and each piece c becomes the row S c E
+    pad         each document is one row: S d E, at most L tokens of it, then P up to L
+
+where S, a start, and P, the padding, are E unless the vocabulary has tokens for them (BERT: [CLS], [SEP] and [PAD]);
+`pad` goes without a start that is E.
 
 `wrap` and `sentences` drop only the last piece of the stream, where it is not full; `pad` drops what a document has
 beyond L.  `sentences` is the sentence packing of MDLM with GPT-2's tokenizer, where one token is both ends: a row
@@ -62,21 +65,35 @@ def _batches(documents: Iterable[str]) -> Iterator[list[str]]:
         yield batch
 
 
-def pack(documents: Iterable[Ids], packing: str, length: int, end: int | None, name: str) -> Iterator[Ids]:
+def pack(
+    documents: Iterable[Ids],
+    packing: str,
+    length: int,
+    end: int | None,
+    name: str,
+    start: int | None = None,
+    padding: int | None = None,
+) -> Iterator[Ids]:
     """Blocks of rows, [rows, length], in the order of the documents; `name` is what errors call the text."""
     check_packing(packing, length, end)
     if packing == "pad" and end is not None:
-        yield from _pad(documents, length, end)
+        yield from _pad(documents, length, end, start, end if padding is None else padding)
         return
     framed = packing == "sentences"
     for pieces in _cut(documents, length - 2 if framed else length, end, name):
-        yield np.pad(pieces, ((0, 0), (1, 1)), constant_values=end) if framed and end is not None else pieces
+        if framed and end is not None:
+            frame = (end if start is None else start, end)
+            yield np.pad(pieces, ((0, 0), (1, 1)), constant_values=((0, 0), frame))
+        else:
+            yield pieces
 
 
-def _pad(documents: Iterable[Ids], length: int, end: int) -> Iterator[Ids]:
+def _pad(documents: Iterable[Ids], length: int, end: int, start: int | None, padding: int) -> Iterator[Ids]:
+    opening = np.array([] if start is None else [start], dtype=np.int32)
     for document in documents:
-        row = np.full((1, length), end, dtype=np.int32)
-        row[0, : len(document)] = document[:length]
+        framed = np.concatenate([opening, document, np.array([end], dtype=np.int32)])[:length]
+        row = np.full((1, length), padding, dtype=np.int32)
+        row[0, : len(framed)] = framed
         yield row
 
 

@@ -18,11 +18,11 @@ from tokenloom.data.detokenise import Detokeniser, check_detokeniser, detokenise
 from tokenloom.data.documents import Corpus, corpus_of, text_files
 from tokenloom.data.hub_text import HUB, hub_corpus
 from tokenloom.data.packing import Packing, check_packing, encode_documents, pack
-from tokenloom.data.token_cache import REMEDY, cached_rows, default_cache, digest
+from tokenloom.data.token_cache import REMEDY, cached_rows, default_cache, digest, stored_digest
 from tokenloom.models.tokenizer import Ids, Tokenizer, build_tokenizer, load_tokenizer
 from tokenloom.support.files import replacing
 
-FORMAT = 1  # part of every cache key: raise it when the same input gives other tokens
+FORMAT = 2  # part of every cache key: raise it when the same input gives other tokens
 
 
 @SOURCES.register("text")
@@ -85,7 +85,8 @@ def load_text(
         for key, part in zip(keys, (learned_from, held_out), strict=True)
     ]
     name = str(train) if str(train) in HUB else Path(train).name
-    return Dataset(name, chosen.vocab_size, tables[0], tables[1], digest(*keys), text(chosen))
+    fingerprint = digest(*(stored_digest(directory, key) for key in keys))
+    return Dataset(name, chosen.vocab_size, tables[0], tables[1], fingerprint, text(chosen))
 
 
 def detokenised(corpus: Corpus, name: Detokeniser) -> Corpus:
@@ -101,7 +102,8 @@ def detokenised(corpus: Corpus, name: Detokeniser) -> Corpus:
 def packed(corpus: Corpus, tokenizer: Tokenizer, packing: str, length: int) -> Iterator[Ids]:
     """Rows of tokens, some at a time."""
     documents = encode_documents(corpus.read(), tokenizer, corpus.name)
-    return pack(documents, packing, length, tokenizer.end_of_sequence, corpus.name)
+    ends = (tokenizer.start_of_sequence, tokenizer.padding)
+    return pack(documents, packing, length, tokenizer.end_of_sequence, corpus.name, *ends)
 
 
 def _tokenizer(kind: str, corpus: Corpus, directory: Path) -> Tokenizer:

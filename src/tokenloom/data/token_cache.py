@@ -69,6 +69,13 @@ def cached_rows(
     return torch.from_numpy(table)
 
 
+def stored_digest(directory: Path, key: str) -> str:
+    """The sha256 of the tokens of a key that has been cached: of the content alone, whatever the key is made of."""
+    header = _read_header(directory / f"{key}.json")
+    assert header is not None  # `cached_rows` has just written or read it
+    return header.sha256
+
+
 def _read_header(path: Path) -> Header | None:
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))

@@ -11,19 +11,35 @@ rounding of the probabilities themselves, at the cost of one float32 softmax, an
 """
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from tokenloom.drawing.randomness import Randomness, uniform
 from tokenloom.support.checks import check_finite_maximum
+from tokenloom.support.chunks import by_chunks
+from tokenloom.support.typed import checked
 
 BLOCK = 256
 
 
+@checked
 def draw(logits: Float[Tensor, "*shape vocab"], generator: Randomness | None = None) -> Int[Tensor, "*shape"]:
     """One token per row from softmax(logits)."""
     check_finite_maximum("logits", logits)
     return invert(probabilities(logits), uniform(tuple(logits.shape[:-1]), generator, logits.device))
+
+
+def draw_where(
+    logits: Float[Tensor, "batch length vocab"], where: Bool[Tensor, "batch length"], u: Float[Tensor, "batch length"]
+) -> Int[Tensor, "positions"]:
+    """One token from softmax(logits) at each flagged position, for its uniform number."""
+    row, column = where.nonzero(as_tuple=True)
+
+    def drawn(part: slice) -> Tensor:
+        here = row[part], column[part]
+        return invert(probabilities(logits[here]), u[here])
+
+    return by_chunks(len(row), logits.shape[-1], drawn)
 
 
 def draw_uniform_tokens(u: Float[Tensor, "*shape"], vocab_size: int) -> Int[Tensor, "*shape"]:

@@ -12,15 +12,19 @@ import torch
 from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
+from tokenloom.support.typed import checked
+
 
 class RowGenerators:
     """One generator per row, from one seed per row."""
 
+    @checked
     def __init__(self, seeds: Sequence[int], device: torch.device | str = "cpu") -> None:
         self.device = torch.device(device)
         self.rows = [Generator(device=self.device).manual_seed(seed) for seed in seeds]
 
     @classmethod
+    @checked
     def spawn(cls, seed: int, batch: int, device: torch.device | str = "cpu") -> "RowGenerators":
         """Unrelated seeds for rows 0..batch-1 of one seed; a longer batch starts with the same rows."""
         return cls([derive_seed(seed, "row", row) for row in range(batch)], device)

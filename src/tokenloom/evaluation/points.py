@@ -7,6 +7,7 @@ that was killed resumes with the points that are missing.
 import hashlib
 import json
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -15,17 +16,22 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from tokenloom.data.base import Dataset
 from tokenloom.drawing.randomness import RowGenerators, derive_seed
-from tokenloom.evaluation.judges import Judge, load_judge, rate
+from tokenloom.evaluation.held_out import HeldOut, held_out
+from tokenloom.evaluation.judges import Judge, check_judge, load_judge, rate
 from tokenloom.evaluation.metrics import distinct
 from tokenloom.evaluation.runs import Run, open_run
+from tokenloom.evaluation.sizes import check_sampling
 from tokenloom.samplers.options import SamplerOptions
 from tokenloom.support.files import write_json
+from tokenloom.support.reading import read_json
 
 BATCH = 16
 
 Origin = Literal["model", "data", "shuffled data"]
+
+MEASURED = {"perplexity": float, "nats_per_token": float, "entropy": float, "judge": str, "samples": int, "family": str}
+"""What a table asks of every record, with its type."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +42,8 @@ class Point:
     judge: str
     source: Origin = "model"
     """Samples of the model; or, for comparison, held-out data, unchanged or with the tokens of each row shuffled."""
+    data: str | None = None
+    """Where held-out data comes from; None for what the run held out, and for samples of the model."""
     sampling: SamplerOptions = field(default_factory=SamplerOptions)
     seed: int = 0
     num: int = 64
@@ -66,28 +74,36 @@ def judged_by(judge: str, run: str) -> Judge:
 
 
 @lru_cache(maxsize=2)
-def data_of(run: str) -> Dataset:
-    """The data a run was trained on."""
-    source = opened(run).source
-    if source is None:
-        raise ValueError(f"{run} does not say what it was trained on, so there is no held-out data to compare with")
-    return source.load()
+def data_of(run: str, source: str | None) -> HeldOut:
+    """Held-out data to compare with."""
+    return held_out(opened(run), source)
+
+
+def check_points(points: Sequence[Point]) -> None:
+    """Raise before anything is drawn where samples would not fit into memory or the judge cannot read them."""
+    for point in points:
+        run = opened(point.run)
+        check_judge(point.judge, run.decoder)
+        if point.source == "model":
+            check_sampling(run.model, point.num, BATCH, point.sampling.steps)
 
 
 def evaluate_point(point: Point, folder: Path) -> dict[str, Any]:
     """The record of a point, from its file or computed and written."""
     path = point.file(folder)
-    if path.is_file():
-        record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        return record
+    settings: dict[str, Any] = {**asdict(point.sampling), **asdict(point)}
+    del settings["sampling"]
+    kept = _kept(path, settings)
+    if kept is not None:
+        return kept
     run, start = opened(point.run), time.perf_counter()
     tokens, evaluations = _tokens(point, run)
     seconds = time.perf_counter() - start
     rating = rate(judged_by(point.judge, point.run), tokens, run.decoder)
-    settings = asdict(point)
-    record = settings.pop("sampling") | settings | asdict(rating) | run.provenance()
+    record = settings | asdict(rating) | run.provenance()
     record |= {
         "family": point.family,
+        "data": None if point.source == "model" else data_of(point.run, point.data).name,
         "distinct_1": distinct(tokens, 1),
         "distinct_3": distinct(tokens, min(3, tokens.shape[1])),
         "evaluations": evaluations,
@@ -99,10 +115,24 @@ def evaluate_point(point: Point, folder: Path) -> dict[str, Any]:
     return record
 
 
+def _kept(path: Path, settings: dict[str, Any]) -> dict[str, Any] | None:
+    """The record of a point that was measured before; None where there is none, or where its file is damaged."""
+    if not path.exists():
+        return None
+    try:
+        record: Any = read_json(path)
+    except ValueError:
+        return None
+    own = settings.keys() - {"data", "judge"}  # in the record these two are the names of what was found
+    same = isinstance(record, dict) and all(record.get(key) == settings[key] for key in own)
+    whole = same and all(isinstance(record.get(key), kind) for key, kind in MEASURED.items())
+    return dict(record) if whole else None
+
+
 def _tokens(point: Point, run: Run) -> tuple[Tensor, float]:
     """Sequences, and network evaluations of each."""
     if point.source != "model":
-        rows = data_of(point.run).valid
+        rows = data_of(point.run, point.data).rows
         generator = torch.Generator().manual_seed(derive_seed(point.seed, "rows"))
         chosen = rows[torch.randperm(len(rows), generator=generator)[: point.num]].long()
         if point.source == "shuffled data":

@@ -126,11 +126,22 @@ def spread_of(laws: Float[Tensor, "pairs choices vocab"]) -> Float[Tensor, "pair
     return torch.stack([variation.mean(1), divergence.mean(1).clamp(min=0)], -1)
 
 
-def _check(model: Model, times: Sequence[float], x_0: Tokens, given: Flags | None) -> None:
-    if not times or not all(math.isfinite(t) and 0 < t <= 1 for t in times):
-        raise ValueError(f"times must be in (0, 1], as a token at t = 0 reveals itself, got {list(times)}")
+def check_probed(model: Model) -> None:
+    """Raise unless the model has a leave-one-out posterior at every position."""
     if model.causal:
         raise ValueError("a causal network does not see its own position, so there is no leave-one-out to probe")
+    if model.process.reveals and model.predicts is not LeaveOneOut:
+        raise ValueError(
+            f"under {type(model.process).__name__} a token that is not noise tells x_0 for certain, so the "
+            f"{model.predicts.__name__.lower()} of this model has no leave-one-out posterior there to probe; name runs "
+            "with uniform noise (--method udm)"
+        )
+
+
+def _check(model: Model, times: Sequence[float], x_0: Tokens, given: Flags | None) -> None:
+    check_probed(model)
+    if not times or not all(math.isfinite(t) and 0 < t <= 1 for t in times):
+        raise ValueError(f"times must be in (0, 1], as a token at t = 0 reveals itself, got {list(times)}")
     if given is not None and bool(given.all(-1).any()):
         raise ValueError("a sequence with every position given has none to probe; leave some positions free")
     if not len(x_0):

@@ -2,7 +2,7 @@
 
 A run folder holds model/ (averaged weights), checkpoints/ (averaged and raw ones); figures go to its evaluation/.
 A model folder (config.json and model.safetensors) works as well; its figures go to evaluation/ beside it.  So does the
-name of a bundled model, whose figures go to runs/<name>/evaluation.
+name of a bundled model, and a model of another library, whose figures go to runs/<name>/evaluation.
 """
 
 import hashlib
@@ -20,6 +20,7 @@ from tokenloom.data.decoder import Decoder
 from tokenloom.data.view import decoder_of
 from tokenloom.models.bundled import is_bundled, suggestion
 from tokenloom.models.checkpoint import newest_intact, read_checkpoint
+from tokenloom.models.loading import is_foreign, load
 from tokenloom.models.model import DiffusionModel
 from tokenloom.models.store import load_model, model_folder
 from tokenloom.models.tokenizer import Tokenizer
@@ -69,7 +70,10 @@ class Run:
     @cached_property
     def weights_digest(self) -> str:
         """What tells one model's weights from another's."""
-        return hashlib.sha256((self.folder / "model.safetensors").read_bytes()).hexdigest()
+        weights = self.folder / "model.safetensors"
+        if weights.is_file():
+            return hashlib.sha256(weights.read_bytes()).hexdigest()
+        return str((self.model.about.origin or {}).get("sha256"))
 
     def provenance(self) -> dict[str, Any]:
         """What a record must say of the model and the software behind it."""
@@ -88,6 +92,9 @@ class Run:
 def open_run(path: str | Path, weights: Weights = "ema") -> Run:
     """The model of a run folder, of a model folder or of a bundled name, with averaged or raw weights."""
     folder = model_folder(path)
+    if folder is None and is_foreign(path):
+        name = Path(path).name
+        return Run(name, Path(path), Path("runs") / name / "evaluation", load(path), "ema")
     if folder is None:
         raise ValueError(
             f"{path} is not a run: neither it nor its model/ has config.json and model.safetensors{suggestion(path)}"

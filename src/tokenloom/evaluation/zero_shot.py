@@ -4,6 +4,7 @@ Tokens of different tokenizers are different units, so text also gets nats per c
 Hugging Face goes through the same rows as a run would, in its own tokens, each row after the end of a document.
 """
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any
 
@@ -16,8 +17,11 @@ from tokenloom.evaluation.runs import Run
 from tokenloom.models.tokenizer import Subwords
 from tokenloom.objectives.likelihood import Likelihood, likelihood_of, nelbo
 from tokenloom.objectives.time_integral import Times
+from tokenloom.support.checks import check_least
 from tokenloom.types import Tokens
 
+Progress = Callable[[float], object]
+"""What is told the share of the work that is done."""
 LONGEST = 1024
 """Tokens per row for a language model that reads more."""
 
@@ -37,6 +41,9 @@ class Settings:
     reading: Annotated[TextOptions, tyro.conf.arg(name="")] = field(default_factory=TextOptions)
     length: int | None = None
     """Tokens per row for language models; by default that of the first run."""
+
+    def __post_init__(self) -> None:
+        check_least(self, rows=0, samples=1, batch=1)
 
     @property
     def count(self) -> int | None:
@@ -73,28 +80,31 @@ class Cell:
         }
 
 
-def score_run(run: Run, source: str | None, settings: Settings) -> Cell:
+def score_run(run: Run, source: str | None, settings: Settings, on_progress: Progress = lambda share: None) -> Cell:
     """A run on its own or other held-out data."""
     data = held_out(run, source, settings.reading)
     generator = torch.Generator().manual_seed(settings.seed)
     x_0, given = data.draw(settings.count, generator)
-    found = nelbo(run.model, x_0, settings.samples, settings.times, generator, settings.batch, given)
+    how = (settings.samples, settings.times, generator, settings.batch, given)
+    found = nelbo(run.model, x_0, *how, on_progress=on_progress)
     return Cell(data, found, data.characters(x_0))
 
 
-def score_language_model(model: CausalLM, source: str, settings: Settings) -> Cell:
+def score_language_model(
+    model: CausalLM, source: str, settings: Settings, on_progress: Progress = lambda share: None
+) -> Cell:
     """A causal language model on text, in rows of its own tokens."""
     tokenizer = Subwords(model.tokenizer.backend_tokenizer.to_str())
     length = min(settings.length or LONGEST, model.context - 1)
     data = text_rows(source, tokenizer, length, settings.reading)
     x_0, _ = data.draw(settings.count, torch.Generator().manual_seed(settings.seed))
-    return Cell(data, causal_likelihood(model, x_0), data.characters(x_0))
+    return Cell(data, causal_likelihood(model, x_0, on_progress), data.characters(x_0))
 
 
-def causal_likelihood(model: CausalLM, x_0: Tokens) -> Likelihood:
+def causal_likelihood(model: CausalLM, x_0: Tokens, on_progress: Progress = lambda share: None) -> Likelihood:
     """Every token of every row given the row before it; the first after the end of a document, where there is one."""
     start = [] if model.end is None else [model.end]
-    values = model.token_nats([start + row for row in x_0.tolist()])
+    values = model.token_nats([start + row for row in x_0.tolist()], on_progress)
     nats = torch.stack([row.sum() for row in values])
     count = torch.tensor([len(row) for row in values], dtype=torch.float64)
     return likelihood_of(nats, count, 1, "exact, causal language model", exact=True)

@@ -1,24 +1,31 @@
 """A checkpoint is a directory: safetensors and JSON, checked by its own list of checksums.  No pickle is ever loaded.
 
 It is written under a temporary name and renamed when complete, so that a kill, a crash or a full disk leaves the
-earlier ones as they were.  A directory whose list does not match its files is named as damaged and passed over.
+earlier ones as they were.  Its list names exactly its files, which have fixed names; a directory that is anything else
+is named as damaged and passed over.
 """
 
 import hashlib
-import json
 import os
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from safetensors.torch import load, save
+from safetensors.torch import save
 from torch import Tensor
 
-from tokenloom.support.files import replacing
+from tokenloom.models.tensors import check_header, read_tensors
+from tokenloom.support.files import json_text, replacing
+from tokenloom.support.reading import file_sum, read_json
+from tokenloom.support.temporary import discard, tidy
 
-MANIFEST = "manifest.json"
+MANIFEST, STATE = "manifest.json", "state.json"
+GROUPS = ("model", "ema", "optimiser")
+TENSORS = {group: f"{group}.safetensors" for group in GROUPS}
+FILES = {STATE, *TENSORS.values()}
 PREFIX = "step_"
+LIMIT = 1 << 20
+"""Bytes of the largest JSON file here."""
 
 
 @dataclass(frozen=True)
@@ -32,26 +39,19 @@ class Checkpoint:
 
 
 def write_checkpoint(folder: Path, checkpoint: Checkpoint, keep: int = 2) -> Path:
-    """Write a new checkpoint and drop all but the newest `keep`."""
+    """Write a new checkpoint and drop all earlier ones but the newest `keep`; later ones are not this run's to drop."""
     final = folder / f"{PREFIX}{checkpoint.step:09d}"
-    files = {f"{name}.safetensors": save(tensors) for name, tensors in checkpoint.tensors.items()}
-    files["state.json"] = json.dumps({"step": checkpoint.step} | checkpoint.state, indent=2).encode()
-    sums = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
-    files[MANIFEST] = json.dumps(sums, indent=2).encode()
+    files = {TENSORS[group]: save(checkpoint.tensors[group]) for group in GROUPS}
+    files[STATE] = json_text({"step": checkpoint.step} | checkpoint.state).encode()
+    files[MANIFEST] = json_text({name: hashlib.sha256(content).hexdigest() for name, content in files.items()}).encode()
     with replacing(final, "earlier checkpoints are intact, make room and resume") as partial:
         partial.mkdir()
         for name, content in files.items():
-            _write(partial / name, content)
-    for old in checkpoints(folder)[keep:]:
-        shutil.rmtree(old, ignore_errors=True)
+            (partial / name).write_bytes(content)
+    tidy(folder)
+    for old in [path for path in checkpoints(folder) if path.name <= final.name][keep:]:
+        discard(old)
     return final
-
-
-def _write(path: Path, content: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def checkpoints(folder: Path) -> list[Path]:
@@ -62,15 +62,40 @@ def checkpoints(folder: Path) -> list[Path]:
 def damage(path: Path) -> str | None:
     """What is wrong with a checkpoint, or None."""
     try:
-        sums = json.loads((path / MANIFEST).read_text())
-        for name, expected in sums.items():
-            if hashlib.sha256((path / name).read_bytes()).hexdigest() != expected:
+        sums = _manifest(path)
+        for name in sorted(FILES):
+            if name != STATE:
+                check_header(path / name)
+            if file_sum(path / name) != sums[name]:
                 return f"{name} does not match its checksum"
+        _state(path)
+    except ValueError as error:
+        return str(error)
     except OSError as error:
-        return f"{Path(error.filename or path).name} is missing or unreadable"
-    except ValueError:
-        return f"{MANIFEST} is not JSON"
+        return f"it cannot be read: {error.strerror or error}"
     return None
+
+
+def _manifest(path: Path) -> dict[str, Any]:
+    """The checksums of exactly the files of the directory."""
+    links = [name for name in os.listdir(path) if (path / name).is_symlink()]
+    if links:
+        raise ValueError(f"{min(links)} is a link, not a file")
+    sums = read_json(path / MANIFEST, LIMIT)
+    if not isinstance(sums, dict) or sums.keys() != FILES:
+        raise ValueError(f"{MANIFEST} must name {', '.join(sorted(FILES))} and nothing else")
+    others = {name for name in os.listdir(path) if not name.startswith(".")} - FILES - {MANIFEST}
+    if others:
+        raise ValueError(f"{min(others)} is not a file of a checkpoint")
+    return sums
+
+
+def _state(path: Path) -> dict[str, Any]:
+    """What else must be known to resume."""
+    state = read_json(path / STATE, LIMIT)
+    if not isinstance(state, dict) or path.name != f"{PREFIX}{state.get('step')!r:0>9}":
+        raise ValueError(f"{STATE} is not that of the step in the name {path.name}")
+    return state
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
@@ -78,13 +103,13 @@ def read_checkpoint(path: Path) -> Checkpoint:
     problem = damage(path)
     if problem is not None:
         raise ValueError(f"the checkpoint {path} is damaged: {problem}")
-    state = json.loads((path / "state.json").read_text())
-    tensors = {file.stem: load(file.read_bytes()) for file in sorted(path.glob("*.safetensors"))}
-    return Checkpoint(state.pop("step"), tensors, state)
+    state = _state(path)
+    return Checkpoint(state.pop("step"), {group: read_tensors(path / TENSORS[group]) for group in GROUPS}, state)
 
 
 def newest_intact(folder: Path) -> tuple[Path | None, list[str]]:
     """The newest checkpoint that can be trusted, and a sentence for each newer one that cannot."""
+    tidy(folder)
     damaged: list[str] = []
     for path in checkpoints(folder):
         problem = damage(path)

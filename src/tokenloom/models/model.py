@@ -4,7 +4,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from threading import Lock
 from typing import Any, Protocol, runtime_checkable
+from weakref import WeakKeyDictionary
 
 import torch
 from jaxtyping import Float, Int
@@ -25,6 +27,7 @@ from tokenloom.processes.base import Process
 from tokenloom.schedules import Schedule
 from tokenloom.state import Noisy
 from tokenloom.support.about import About
+from tokenloom.support.typed import checked
 
 
 @runtime_checkable
@@ -76,6 +79,7 @@ class DiffusionModel(nn.Module):
     turns tokens into text and back, and `about` is what is known of the model; both are saved with it.
     """
 
+    @checked
     def __init__(
         self,
         network: Callable[..., Any],
@@ -141,6 +145,7 @@ class DiffusionModel(nn.Module):
         """The head of a network that splits, where it is linear."""
         return self.call.linear_head
 
+    @checked
     def predict(self, noisy: Noisy) -> Posterior:
         """The network's posterior at x_t; a denoiser puts all mass on tokens that are already revealed."""
         features = self.body(noisy)
@@ -172,14 +177,17 @@ class DiffusionModel(nn.Module):
         known = torch.where(evidence.isposinf(), evidence, 0)
         return as_posterior(add_evidence(restricted, noisy.tokens, known), Denoiser)
 
+    @checked
     def with_process(self, process: Process) -> "DiffusionModel":
         """The same network under another process that shows it what it was trained on."""
         return DiffusionModel(self.network, process, None, self.predicts, self.tokenizer, self.about)
 
+    @checked
     def encode(self, text: str) -> list[int]:
         """The ids of a text."""
         return self._known_tokenizer().encode(text)
 
+    @checked
     def decode(self, tokens: Int[Tensor, "batch length"], end: int | None = None) -> list[str]:
         """One text per row; with `end`, up to and without the first such token."""
         rows: list[list[int]] = tokens.tolist()
@@ -195,6 +203,7 @@ class DiffusionModel(nn.Module):
         self.about = replace(self.about, **known)
         return self
 
+    @checked
     def save(self, folder: str | Path) -> None:
         """Write the model to a folder, for `tokenloom.load`."""
         from tokenloom.models.store import save_model
@@ -202,17 +211,33 @@ class DiffusionModel(nn.Module):
         save_model(self, folder)
 
 
+_MODES = Lock()
+_USERS: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()
+_FOUND: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
+
+
 @contextmanager
 def evaluating(model: Model) -> Iterator[None]:
-    """Without dropout; every part of the model gets back the mode it was in."""
-    modes = [(module, module.training) for module in model.modules()] if isinstance(model, nn.Module) else []
-    for module, _ in modes:
-        module.training = False
+    """Without dropout; every part of the model gets back the mode it was in.
+
+    The mode of a module is shared by all threads, so each module counts its users: the first one in switches it to
+    eval, the last one out gives back what was found.  By module, not by model, for two models may share a network.
+    """
+    modules = list(model.modules()) if isinstance(model, nn.Module) else []
+    with _MODES:
+        for module in modules:
+            if not _USERS.get(module):
+                _FOUND[module] = module.training
+            _USERS[module] = _USERS.get(module, 0) + 1
+            module.training = False
     try:
         yield
     finally:
-        for module, training in modes:
-            module.training = training
+        with _MODES:
+            for module in modules:
+                _USERS[module] -= 1
+                if not _USERS[module]:
+                    module.training = _FOUND[module]
 
 
 def num_outputs(process: Process, predicts: type[Posterior]) -> int:

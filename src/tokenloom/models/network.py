@@ -6,6 +6,7 @@ A network is a callable (tokens, time) -> logits.  It may offer more, each on it
     head.is_linear                           logits are head.weight @ features + head.bias, as those of an nn.Linear
     length, timeless, causal, hollow         longest sequence; whether it ignores the time, the future, its own token
     marks_given                              it takes `given=`, the flags of given positions
+    clock                                    "sigma" where its time is -log alpha_t; else it is t
     num_states, num_outputs                  how many ids it embeds, how many logits it puts out
 
 Under a process that shows its auxiliary variable the call is (tokens, time, absorbing).  A compiled or data-parallel
@@ -69,10 +70,15 @@ class NetworkCall:
         arguments, options = self._arguments(shown)
         if self.network is self.inner:
             inner: Any = self.network
-            features: Tensor = inner.features(*arguments, **options)
-            return features
-        called: Tensor = self.network(*arguments, **options, features_only=True)
-        return called
+            features = inner.features(*arguments, **options)
+        else:
+            features = self.network(*arguments, **options, features_only=True)
+        expected = list(shown.tokens.shape)
+        if not isinstance(features, Tensor) or list(features.shape[:-1]) != expected:
+            raise ValueError(
+                f"the network's features must be a tensor of shape {[*expected, 'width']}, {_got(features)}"
+            )
+        return features
 
     def logits(self, shown: NetworkInput, num_outputs: int) -> Tensor:
         """The logits at every position, checked for their shape."""
@@ -80,9 +86,8 @@ class NetworkCall:
         logits = self.network(*arguments, **options)
         expected = [*shown.tokens.shape, num_outputs]
         if not isinstance(logits, Tensor) or list(logits.shape) != expected:
-            got = list(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
             raise ValueError(
-                f"the network must return logits of shape {expected} for tokens of shape {expected[:2]}, got {got}"
+                f"the network must return logits of shape {expected} for tokens of shape {expected[:2]}, {_got(logits)}"
             )
         return logits
 
@@ -94,5 +99,16 @@ class NetworkCall:
 
     def _arguments(self, shown: NetworkInput) -> tuple[tuple[Tensor, ...], dict[str, Tensor]]:
         absorbing = () if shown.absorbing is None else (shown.absorbing,)
+        sigma = self.attribute("clock", "time") == "sigma"
+        time = -shown.alpha.log().to(shown.time.dtype) if sigma else shown.time
         marked = {"given": shown.given} if shown.given is not None and self.attribute("marks_given", False) else {}
-        return (shown.tokens, shown.time, *absorbing), marked
+        return (shown.tokens, time, *absorbing), marked
+
+
+def _got(output: Any) -> str:
+    """What a network returned, and what to do where logits are a part of it."""
+    if isinstance(output, Tensor):
+        return f"got {list(output.shape)}"
+    inside = " with logits; pass lambda tokens, time: network(tokens).logits" if hasattr(output, "logits") else ""
+    inside = "; pass a function that returns its logits" if isinstance(output, dict) and not inside else inside
+    return f"got a {type(output).__name__}{inside}"

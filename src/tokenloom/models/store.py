@@ -3,21 +3,25 @@
 The config has a format number and names every part as its registry does: the process, its schedule and options, what
 the network predicts, the network and its sizes.  With them go the tokenizer and all that is known `about` the model.
 Tensors among the options (the `pi` of `Interpolating`) and the constants of a network lie beside the weights.
+Checksums of both files are checked first, then names and shapes, and only then is anything built.
 """
 
 import json
+import os
 import shutil
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor
 
 from tokenloom.models.bundled import locate, suggestion
 from tokenloom.models.model import DiffusionModel
 from tokenloom.models.network import unwrapped
+from tokenloom.models.seal import CONFIG, WEIGHTS, check_seal, seal
+from tokenloom.models.tensors import built_to_fit, read_tensors
 from tokenloom.models.tokenizer import Tokenizer, tokenizer_from_json
 from tokenloom.nn.base import NETWORKS, Network
 from tokenloom.posteriors import REPRESENTATIONS
@@ -25,12 +29,13 @@ from tokenloom.processes.base import PROCESSES, Process
 from tokenloom.schedules import SCHEDULES
 from tokenloom.support.about import About
 from tokenloom.support.checks import nearest
-from tokenloom.support.files import json_text, replacing
+from tokenloom.support.files import check_ours, json_text, replacing
+from tokenloom.support.reading import kind_of, parse_json, read_json
 from tokenloom.support.registry import build
+from tokenloom.support.temporary import recover
 
 FORMAT = 2
-KEYS = ("format", "process", "schedule", "predicts", "network", "tokenizer", "about")
-FILES = {"config.json", "model.safetensors"}
+KEYS = ("format", "process", "schedule", "predicts", "network", "tokenizer", "about", "sha256")
 PROCESS, CONSTANT = "process.", "constant."
 """Prefixes of tensors that are not weights."""
 
@@ -43,7 +48,7 @@ def save_model(model: DiffusionModel, folder: str | Path, weights: dict[str, Ten
             f"only registered networks can be saved, got {type(network).__name__}; register yours with "
             "tokenloom.nn.NETWORKS.register, or keep its state_dict with safetensors.torch.save_file"
         )
-    _check_replaceable(folder)
+    check_replaceable(folder)
     tensors = {**(network.state_dict() if weights is None else weights)}
     tensors |= {CONSTANT + name: value for name, value in network.constants().items()}
     tensors |= {PROCESS + name: value for name, value in _tensors(model.process).items()}
@@ -51,20 +56,20 @@ def save_model(model: DiffusionModel, folder: str | Path, weights: dict[str, Ten
     try:
         with replacing(folder, "what was there is unchanged") as partial:
             partial.mkdir()
-            save_file(tensors, partial / "model.safetensors")
-            (partial / "config.json").write_text(json_text(describe(model)), encoding="utf-8")
-            shutil.copymode(partial / "config.json", partial / "model.safetensors")  # which was for the owner alone
+            save_file(tensors, partial / WEIGHTS)
+            config = seal(parse_json(json_text(describe(model))), partial / WEIGHTS)  # as it will be read
+            (partial / CONFIG).write_text(json_text(config), encoding="utf-8")
+            shutil.copymode(partial / CONFIG, partial / WEIGHTS)  # which was for the owner alone
     except SafetensorError as error:
         raise ValueError(f"cannot write {folder}: {error}; what was there is unchanged") from error
 
 
-def _check_replaceable(folder: Path) -> None:
+def check_replaceable(folder: Path) -> None:
     """Raise unless the folder is new, empty or a model: saving replaces the whole of it."""
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"{folder} is a file; name a folder to save the model in")
-    others = sorted({path.name for path in folder.iterdir()} - FILES) if folder.exists() else []
-    if others:
-        raise ValueError(f"{folder} holds {others[0]}, which is not part of a model; save to a new folder")
+    kind = kind_of(folder)
+    if kind not in (None, "a folder"):
+        raise ValueError(f"{folder} is {kind}; name a folder to save the model in")
+    check_ours(folder, (CONFIG, WEIGHTS), "a model", "save to a new folder")
 
 
 def describe(model: DiffusionModel) -> dict[str, Any]:
@@ -84,42 +89,62 @@ def describe(model: DiffusionModel) -> dict[str, Any]:
 
 def load_model(folder: str | Path) -> DiffusionModel:
     """Read a model back, or a bundled one by its name; says in a sentence what is missing or wrong."""
-    given, folder = folder, model_folder(folder) or locate(folder)
+    given, folder = folder, model_folder(folder) or _meant(locate(folder))
+    if kind_of(folder) not in (None, "a folder"):
+        raise ValueError(f"{folder} is {kind_of(folder)}, not a model; name the folder that holds it")
+    for name in (CONFIG, WEIGHTS):
+        if not os.path.lexists(folder / name):
+            other = foreign(folder)
+            raise ValueError(other or f"{folder} holds no model: {name} is missing{suggestion(given)}")
     try:
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        tensors = load_file(folder / "model.safetensors")
-    except FileNotFoundError as error:
-        missing = Path(str(error.filename or folder)).name
-        raise ValueError(f"{folder} holds no model: {missing} is missing{suggestion(given)}") from error
-    except (ValueError, SafetensorError) as error:
-        raise ValueError(f"the model in {folder} cannot be read: {error}") from error
-    try:
-        return _built(config, tensors)
+        config = read_json(folder / CONFIG)
+        _check_format(config)
+        check_seal(config, folder / WEIGHTS)
+        return _built(config, read_tensors(folder / WEIGHTS))
     except ValueError as error:
-        raise ValueError(f"the model in {folder} cannot be read: {error}") from error
+        raise ValueError(foreign(folder) or f"the model in {folder} cannot be read: {error}") from error
 
 
-def _built(config: Any, tensors: dict[str, Tensor]) -> DiffusionModel:
-    _check_format(config)
+def foreign(folder: Path) -> str | None:
+    """What to say of a folder that another library wrote; None for any other."""
+    config = _config(folder)
+    if "process" in config or not {"model_type", "architectures"} & config.keys():
+        return None
+    named = config.get("architectures")
+    kind = named[0] if isinstance(named, list) and named else config.get("model_type")
+    return (
+        f"{folder} is a Hugging Face model ({str(kind)[:80]}), not a tokenloom one; load it with the library "
+        "transformers, or name it as --judge if it is a causal language model"
+    )
+
+
+def _built(config: dict[str, Any], tensors: dict[str, Tensor]) -> DiffusionModel:
     options, constants = (_taken(tensors, prefix) for prefix in (PROCESS, CONSTANT))
     process = PROCESSES.restore(config["process"], schedule=SCHEDULES.restore(config["schedule"]), **options)
-    network = _network(config["network"], constants)
-    _check_weights(network.state_dict(), tensors)
-    network.load_state_dict(tensors)
-    predicts = str(config["predicts"])
-    if predicts not in REPRESENTATIONS:
-        raise ValueError(f"there is no representation {predicts!r}; {nearest(predicts, REPRESENTATIONS)}")
-    stored = config["tokenizer"]
-    tokenizer: Tokenizer | None = None if stored is None else tokenizer_from_json(json.dumps(stored))
+    predicts = config["predicts"]
+    if not isinstance(predicts, str) or predicts not in REPRESENTATIONS:
+        raise ValueError(f"there is no representation {predicts!r}; {nearest(str(predicts), REPRESENTATIONS)}")
+    tokenizer = _tokenizer(config["tokenizer"], process)
     about = About.from_json(config["about"])
+    network = _network(config["network"], constants, tensors)
+    network.load_state_dict(tensors)
     return DiffusionModel(network.eval(), process, None, REPRESENTATIONS[predicts], tokenizer, about)
+
+
+def _tokenizer(stored: Any, process: Process) -> Tokenizer | None:
+    tokenizer = None if stored is None else tokenizer_from_json(json.dumps(stored))
+    if tokenizer is not None and tokenizer.vocab_size > process.num_states:
+        raise ValueError(
+            f"the tokenizer has {tokenizer.vocab_size} tokens, but the process has {process.num_states} states"
+        )
+    return tokenizer
 
 
 def _check_format(config: Any) -> None:
     if not isinstance(config, dict):
         raise ValueError(f"config.json must hold an object, got {str(config)[:80]}")
     number = config.get("format")
-    if not isinstance(number, int):
+    if type(number) is not int:
         raise ValueError("config.json has no format number, so it was not written by tokenloom 0.2 or later")
     if number > FORMAT:
         raise ValueError(
@@ -135,25 +160,12 @@ def _check_format(config: Any) -> None:
         raise ValueError(f"config.json has an unknown key {unknown[0]!r}; {nearest(unknown[0], KEYS)}")
 
 
-def _network(record: Any, constants: dict[str, Tensor]) -> Network:
+def _network(record: Any, constants: dict[str, Tensor], weights: dict[str, Tensor]) -> Network:
     if not isinstance(record, dict) or not isinstance(record.get("name"), str):
         raise ValueError(f"a network is stored as an object with a name, got {str(record)[:80]}")
-    kind = NETWORKS[record["name"]]
-    values = {key: value for key, value in record.items() if key != "name"}
-    config = build(kind.Config, values, f"the network {record['name']}")
-    try:
-        return kind(config, **constants)
-    except TypeError as error:
-        raise ValueError(f"the network {record['name']} cannot be built: {error}") from error
-
-
-def _check_weights(expected: dict[str, Tensor], found: dict[str, Tensor]) -> None:
-    for name in (*expected, *found):
-        if name not in found or name not in expected:
-            raise ValueError(f"the weights {'lack' if name not in found else 'have an unknown'} {name}")
-        shape, asked = list(found[name].shape), list(expected[name].shape)
-        if shape != asked:
-            raise ValueError(f"the weight {name} has shape {shape}, but the config asks for {asked}")
+    kind, what = NETWORKS[record["name"]], f"the network {record['name']}"
+    config = build(kind.Config, {key: value for key, value in record.items() if key != "name"}, what)
+    return built_to_fit(lambda: kind(config, **constants), weights, what)
 
 
 def _tensors(process: Process) -> dict[str, Tensor]:
@@ -169,16 +181,22 @@ def _taken(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
 
 def model_folder(path: str | Path) -> Path | None:
     """The folder of one of our models that a path or the name of a bundled model leads to, or None."""
-    root = locate(path)
-    for folder in (root / "model", root):
-        if (folder / "model.safetensors").is_file() and "process" in _config(folder):
+    root = recover(locate(path))
+    for folder in (recover(root / "model"), root):
+        if kind_of(folder / WEIGHTS) == "a file" and "process" in _config(folder):
             return folder
     return None
 
 
+def _meant(root: Path) -> Path:
+    """Where the model should be: in a run's model/, or in the folder itself."""
+    inner = root / "model"
+    return inner if kind_of(inner) == "a folder" and not os.path.lexists(root / WEIGHTS) else root
+
+
 def _config(folder: Path) -> dict[str, Any]:
     try:
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        config = read_json(folder / CONFIG)
+    except ValueError:
         return {}
     return config if isinstance(config, dict) else {}

@@ -25,7 +25,9 @@ import numpy.typing as npt
 
 from tokenloom.support.checks import nearest
 from tokenloom.support.extras import optional
+from tokenloom.support.files import write_text
 from tokenloom.support.hub import hub_or_cache
+from tokenloom.support.reading import parse_json, read_json, read_text
 
 Ids = npt.NDArray[np.int32]
 
@@ -33,6 +35,8 @@ KINDS = ("characters", "bytes", "bpe:N")
 HUB_EXAMPLES = ("gpt2", "bert-base-uncased")
 END_OF_TEXT = "<|endoftext|>"
 ENDS = (END_OF_TEXT, "</s>", "<eos>", "<|end_of_text|>", "[SEP]")
+STARTS = {"</s>": "<s>", "<eos>": "<bos>", "[SEP]": "[CLS]"}
+PADDINGS = ("[PAD]", "<pad>")
 BERT_SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 PIECE = 1 << 20
 SMALLEST_BPE = 257  # the bytes and the end of text
@@ -43,6 +47,10 @@ class Tokenizer(ABC):
 
     vocab_size: int
     end_of_sequence: int | None
+    start_of_sequence: int | None = None
+    """What opens a row, where the vocabulary has a token for it beside the end."""
+    padding: int | None = None
+    """What fills a row, likewise."""
 
     @abstractmethod
     def encode_batch(self, texts: Sequence[str], first: int = 1) -> list[Ids]:
@@ -68,7 +76,7 @@ class Tokenizer(ABC):
 
     def save(self, path: Path) -> None:
         """Write the JSON that `load_tokenizer` reads."""
-        path.write_text(self.to_json(), encoding="utf-8")
+        write_text(path, self.to_json())
 
 
 class Characters(Tokenizer):
@@ -124,9 +132,12 @@ class Bytes(Tokenizer):
 
 
 class Subwords(Tokenizer):
-    """A tokenizer of the library `tokenizers`, from the text of its tokenizer.json."""
+    """A tokenizer of the library `tokenizers`, from the text of its tokenizer.json.
 
-    def __init__(self, serialized: str) -> None:
+    With `framed`, the network itself puts both ends around a sequence, so no token of the sequence is one.
+    """
+
+    def __init__(self, serialized: str, framed: bool = False) -> None:
         library = optional("tokenizers", "text")
         try:
             self._tokenizer = library.Tokenizer.from_str(serialized)
@@ -135,8 +146,14 @@ class Subwords(Tokenizer):
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
         vocabulary: dict[str, int] = self._tokenizer.get_vocab()
+        if not vocabulary:
+            raise ValueError("this tokenizer has no token")
         self.vocab_size = max(vocabulary.values()) + 1
-        self.end_of_sequence = next((vocabulary[token] for token in ENDS if token in vocabulary), None)
+        self.framed = framed
+        end = next((token for token in ENDS if token in vocabulary and not framed), None)
+        self.end_of_sequence = None if end is None else vocabulary[end]
+        self.start_of_sequence = vocabulary.get(STARTS.get(end or "", ""))
+        self.padding = next((vocabulary[token] for token in PADDINGS if token in vocabulary), None)
         parts = json.loads(serialized)
         rule = parts.get("pre_tokenizer") or {}
         plain = rule.get("type") == "ByteLevel" and not (parts.get("normalizer") or rule.get("add_prefix_space"))
@@ -153,7 +170,17 @@ class Subwords(Tokenizer):
         return text
 
     def to_json(self) -> str:
-        return json.dumps({"kind": "subwords", "tokenizer": json.loads(self._tokenizer.to_str())})
+        framed = {"framed": True} if self.framed else {}
+        return json.dumps({"kind": "subwords", "tokenizer": json.loads(self._tokenizer.to_str()), **framed})
+
+
+def with_special_token(tokenizer: Tokenizer, token: str) -> Tokenizer:
+    """A subword tokenizer with one more token behind its own."""
+    if not isinstance(tokenizer, Subwords):
+        raise ValueError(f"only subword tokenizers take another token, got {type(tokenizer).__name__.lower()}")
+    grown = optional("tokenizers", "text").Tokenizer.from_str(json.dumps(json.loads(tokenizer.to_json())["tokenizer"]))
+    grown.add_special_tokens([token])
+    return Subwords(grown.to_str())
 
 
 def cut_at_spaces(text: str, size: int) -> Iterator[str]:
@@ -170,14 +197,14 @@ def cut_at_spaces(text: str, size: int) -> Iterator[str]:
 
 def tokenizer_from_json(text: str) -> Tokenizer:
     """The inverse of `Tokenizer.to_json`; a plain tokenizer.json is accepted too."""
-    stored = json.loads(text)
+    stored = parse_json(text)
     kind = stored.get("kind") if isinstance(stored, dict) else None
     if kind == "characters" and isinstance(stored.get("alphabet"), str):
         return Characters(stored["alphabet"])
     if kind == "bytes":
         return Bytes()
     if kind == "subwords" or (isinstance(stored, dict) and "model" in stored):
-        return Subwords(json.dumps(stored.get("tokenizer") if kind else stored))
+        return Subwords(json.dumps(stored.get("tokenizer") if kind else stored), stored.get("framed") is True)
     raise ValueError(f"a stored tokenizer is of kind characters, bytes or subwords, got {kind!r}")
 
 
@@ -192,12 +219,15 @@ def load_tokenizer(path: Path) -> Tokenizer:
     if path.name.endswith("vocab.json"):
         return _byte_pairs(path)
     try:
-        return tokenizer_from_json(path.read_text(encoding="utf-8"))
+        return tokenizer_from_json(read_text(path))
     except ValueError as error:
         raise ValueError(f"{path} holds no tokenizer: {error}") from error
 
 
 def _from_folder(folder: Path) -> Tokenizer:
+    stored = read_json(folder / "config.json") if (folder / "config.json").is_file() else None
+    if isinstance(stored, dict) and isinstance(stored.get("tokenizer"), dict) and "process" in stored:
+        return tokenizer_from_json(json.dumps(stored["tokenizer"]))  # a model of ours carries its own
     for pattern in ("tokenizer.json", "*vocab.json", "*vocab.txt"):
         found = sorted(folder.glob(pattern))
         if len(found) > 1:
@@ -213,7 +243,11 @@ def _byte_pairs(vocabulary: Path) -> Tokenizer:
     if not merges.is_file():
         raise ValueError(f"{vocabulary} needs its merges beside it, but there is no {merges.name}")
     library = optional("tokenizers", "text")
-    return Subwords(_byte_level(library, library.models.BPE.from_file(str(vocabulary), str(merges))).to_str())
+    try:
+        model = library.models.BPE.from_file(str(vocabulary), str(merges))
+    except Exception as error:
+        raise ValueError(f"{vocabulary} and {merges.name} are not the tokenizer of a GPT-2: {error}") from error
+    return Subwords(_byte_level(library, model).to_str())
 
 
 def _byte_level(library: Any, model: Any) -> Any:
@@ -227,7 +261,7 @@ def _byte_level(library: Any, model: Any) -> Any:
 
 def _wordpiece(vocabulary: Path) -> Tokenizer:
     """BERT's vocabulary; it is an uncased one where no word has a capital letter."""
-    words = vocabulary.read_text(encoding="utf-8").splitlines()
+    words = read_text(vocabulary).splitlines()
     if "[UNK]" not in words:
         raise ValueError(f"{vocabulary} is not a vocabulary of BERT: it has no [UNK]")
     library = optional("tokenizers", "text")

@@ -11,15 +11,22 @@ from tokenloom.types import Flags, PerRow, Tokens
 
 
 class TimeEmbedding(nn.Module):
-    """The time of a row as `dim` features: sinusoids of 1000 t, then a small MLP."""
+    """The time of a row as `dim` features: sinusoids of `scale` times it, kept within `limits`, then a small MLP."""
 
-    def __init__(self, dim: int, frequencies: int = 256, scale: float = 1000.0) -> None:
+    def __init__(
+        self,
+        dim: int,
+        frequencies: int = 256,
+        scale: float = 1000.0,
+        limits: tuple[float | None, float | None] = (None, None),
+    ) -> None:
         super().__init__()
-        self.frequencies, self.scale = frequencies, scale
+        self.frequencies, self.scale, self.limits = frequencies, scale, limits
         self.mlp = nn.Sequential(nn.Linear(frequencies, dim), nn.SiLU(), nn.Linear(dim, dim))
 
     def forward(self, time: PerRow) -> Float[Tensor, "batch dim"]:
         half = self.frequencies // 2
+        time = time if self.limits == (None, None) else time.clamp(*self.limits)
         exponent = torch.arange(half, device=time.device, dtype=torch.float32) / half
         angles = self.scale * time.float()[:, None] * torch.exp(-math.log(10_000) * exponent)
         features = torch.cat([angles.cos(), angles.sin()], -1)

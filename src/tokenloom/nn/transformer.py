@@ -1,6 +1,7 @@
 """What the transformers here share: their sizes, the embedding, the head, and the split into `features` and `head`."""
 
 from dataclasses import dataclass, fields
+from typing import Any, Literal
 
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
@@ -10,6 +11,7 @@ from tokenloom.nn.base import NETWORKS, Network, NetworkOptions, Task
 from tokenloom.nn.block import Block, Condition, Modulation, modulate
 from tokenloom.nn.conditioning import TimeEmbedding, TokenEmbedding
 from tokenloom.support.checks import check_least
+from tokenloom.support.typed import check_fields, check_type
 from tokenloom.types import Flags, PerRow, Tokens
 
 
@@ -39,13 +41,23 @@ class TransformerConfig:
     """Rotary positions; a network with relations may do without positions."""
     loops: int = 1
     """How many times the blocks are applied, with the same weights (DiT and GridNetwork)."""
+    clock: Literal["time", "sigma"] = "time"
+    """What the time embedding reads: t, or sigma = -log alpha_t, as checkpoints of other libraries do."""
+    time_scale: float = 1000.0
+    """What it is multiplied with."""
+    time_least: float | None = None
+    """The smallest and the largest value seen in training; what lies beyond is moved there."""
+    time_most: float | None = None
 
     def __post_init__(self) -> None:
+        check_fields(self)
         check_least(self, vocab_size=1, num_states=1, length=1, width=1, depth=1, heads=1, condition=1, loops=1)
         if not self.vocab_size <= self.num_states <= self.vocab_size + 1:
             raise ValueError(
                 f"num_states must be {self.vocab_size} or, with a mask, {self.vocab_size + 1}, got {self.num_states}"
             )
+        if self.clock not in ("time", "sigma"):
+            raise ValueError(f"clock must be time or sigma, got {self.clock!r}")
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout must be in [0, 1), got {self.dropout}")
 
@@ -71,7 +83,7 @@ class TransformerOptions(NetworkOptions):
     def config(self, task: Task, *, rotary: bool) -> TransformerConfig:
         """The whole config, for a task."""
         kept = {item.name: getattr(self, item.name) for item in fields(self) if item.name not in ("kind", "relations")}
-        settled = {"absorbing": task.absorbing, "given": task.given, "rotary": rotary}
+        settled: dict[str, Any] = {"absorbing": task.absorbing, "given": task.given, "rotary": rotary}
         return TransformerConfig(task.num_outputs, task.num_states, task.length, **kept, **settled)
 
     def build(self, task: Task) -> nn.Module:
@@ -98,12 +110,14 @@ class Transformer(Network):
     config: TransformerConfig
 
     def __init__(self, config: TransformerConfig) -> None:
+        check_type("config", config, TransformerConfig)
         super().__init__(config)
         self.length, self.num_states, self.num_outputs = config.length, config.num_states, config.vocab_size
         self.timeless, self.marks_given, self.reads_absorbing = not config.time, config.given, config.absorbing
         condition = config.condition if config.time else None
         self.embedding: nn.Module = TokenEmbedding(config.num_states, config.width, config.absorbing, config.given)
-        self.time = TimeEmbedding(config.condition) if config.time else None
+        self.clock, limits = config.clock, (config.time_least, config.time_most)
+        self.time = TimeEmbedding(config.condition, scale=config.time_scale, limits=limits) if config.time else None
         self.norm = nn.LayerNorm(config.width, bias=False)
         self.modulation = Modulation(condition, config.width, 2)
         head = nn.Linear(config.width, config.vocab_size)

@@ -18,6 +18,7 @@ from tokenloom.posteriors import Posterior
 from tokenloom.processes.base import Process
 from tokenloom.state import Noisy
 from tokenloom.support.registry import Registry
+from tokenloom.support.typed import check_fields
 from tokenloom.types import Flags, PerPosition, PerRow, Tokens
 
 Alpha = Float[Tensor, "batch 1"]
@@ -33,6 +34,9 @@ class Objective(ABC):
     """Whether it is for a causal network."""
     exact: ClassVar[bool] = False
     """Whether its sum is a likelihood itself, with no integral over time and no prior term."""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     def check(self, process: Process, predicts: type[Posterior], hollow: bool = False) -> None:
         """Raise a sentence unless this objective can train such a network."""

@@ -22,6 +22,11 @@ class Bound:
         """Whether it is the likelihood itself, which needs no times."""
         return self.integral.exact
 
+    @property
+    def words(self) -> str:
+        """The terms that a figure consists of."""
+        return type(self.integral).__name__ + ("" if self.prior is None else " + prior term")
+
     @classmethod
     def of(cls, process: Process, predicts: type[Posterior], hollow: bool = False) -> "Bound":
         """The bound of a process from what a network predicts; a sentence where there is none."""

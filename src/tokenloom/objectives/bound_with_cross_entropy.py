@@ -21,6 +21,7 @@ class BoundWithCrossEntropy(Objective):
     weight: float = 0.01
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not self.weight >= 0:
             raise ValueError(f"weight must not be negative, got {self.weight}")
 

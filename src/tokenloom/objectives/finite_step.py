@@ -23,7 +23,8 @@ from tokenloom.posteriors import Denoiser, LeaveOneOut, Posterior
 from tokenloom.processes import bridges
 from tokenloom.processes.base import Process
 from tokenloom.state import Noisy
-from tokenloom.support.checks import check_least
+from tokenloom.support.checks import check_least, check_per_row, check_same_shape
+from tokenloom.support.typed import checked
 from tokenloom.types import Flags, PerPosition, PerRow, Tokens
 
 
@@ -35,6 +36,7 @@ class FiniteStep(Objective):
     steps: int = 1000
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_least(self, steps=1)
 
     def representations(self, process: Process) -> tuple[type[Posterior], ...]:
@@ -55,8 +57,11 @@ class FiniteStep(Objective):
         return self.steps * step_divergence(prediction, x_0, noisy, s, process)
 
 
+@checked
 def step_divergence(prediction: Posterior, x_0: Tokens, noisy: Noisy, s: PerRow, process: Process) -> PerPosition:
     """KL( q(x_s | x_0, x_t) || p_theta(x_s | x_t) ) of every position."""
+    check_same_shape("x_0", x_0, noisy.tokens)
+    check_per_row("s", s, noisy.tokens)
     noisy = replace(noisy, alpha_t=noisy.alpha_t.double())
     alpha_s = process.alpha(s)[:, None]
     if process.uniform_noise and process.markov and not process.lifted:

@@ -23,6 +23,8 @@ from tokenloom.models.network import LinearHead
 from tokenloom.objectives.base import Objective
 from tokenloom.posteriors import as_posterior
 from tokenloom.state import Noisy
+from tokenloom.support.checks import check_same_shape
+from tokenloom.support.typed import checked
 from tokenloom.types import Flags, PerPosition, PerRow, Tokens
 
 CHUNK_ELEMENTS = 1 << 22
@@ -39,6 +41,7 @@ class Loss:
     per_token: Float[Tensor, "batch length"]
 
 
+@checked
 def training_loss(
     model: Model,
     objective: Objective,
@@ -54,7 +57,9 @@ def training_loss(
     """
     objective.check(model.process, model.predicts, model.hollow)
     noisy = objective.corrupt(model.process, x_0, t, generator, given)
-    if weights is None:
+    if weights is not None:
+        check_same_shape("weights", weights, x_0)
+    else:
         weights = noisy.free.double() / noisy.free.sum().clamp(min=1)
     device = x_0.device if model.device is None else model.device
     return loss_at(model, objective, x_0.to(device), noisy.to(device), weights.to(device))

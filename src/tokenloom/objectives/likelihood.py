@@ -3,7 +3,8 @@ r"""The likelihood of data under a model, in nats, with an error bar that means 
     -log p(x_0) <= prior term + int_0^1 E[loss of x_t] dt,      one number X_i per sequence, from `samples` times each;
 
 exact and without times for a causal network.  `time_integral.py` says how the times are drawn and the error follows.
-It covers the draw of the sequences and of the noise, as an estimate of the mean over all data.
+It covers the draw of the sequences and of the noise, as an estimate of the mean over all data, few rows or many
+(`grouped_ratio.py`).
 
 The noise of a row comes from a generator of its own, so neither the batch nor the number of processes that share the
 work changes a figure.
@@ -17,16 +18,23 @@ import torch
 from jaxtyping import Float
 from torch import Generator, Tensor
 
-from tokenloom.drawing.randomness import RowGenerators, derive_seed
+from tokenloom.drawing.randomness import Randomness, RowGenerators, derive_seed
 from tokenloom.models.model import Model, evaluating
 from tokenloom.objectives.base import Objective
 from tokenloom.objectives.bound import Bound
 from tokenloom.objectives.grouped_ratio import grouped_ratio
 from tokenloom.objectives.head_loss import training_loss
 from tokenloom.objectives.time_integral import Times, group_levels, group_size, levels_to_times
+from tokenloom.support.memory import check_memory
+from tokenloom.support.typed import checked
+from tokenloom.support.words import counted
 from tokenloom.types import Flags, PerRow, Tokens
 
 Work = Callable[[Model], Tensor]
+NUMBERS = 64
+"""Bytes that are kept for every time of every row."""
+RowNoise = Callable[[list[int], torch.device], Randomness]
+"""What makes the noise of some rows from their seeds."""
 PerTime = Float[Tensor, "times"]
 """One value for each time of each sequence, those of a sequence next to each other."""
 
@@ -38,7 +46,7 @@ class Likelihood:
     nats: float
     """Mean nats per sequence."""
     standard_error: float
-    """Standard error of `nats`; NaN for a single sequence."""
+    """Standard error of `nats`: 1.96 each side cover the truth 95 times in 100; NaN for a single sequence."""
     per_token: float
     """Nats per free token."""
     per_token_error: float
@@ -86,6 +94,7 @@ ALONE = Workers()
 
 
 @torch.no_grad()
+@checked
 def nelbo(
     model: Model,
     x_0: Tokens,
@@ -95,8 +104,13 @@ def nelbo(
     batch: int = 64,
     given: Flags | None = None,
     workers: Workers = ALONE,
+    row_noise: RowNoise = RowGenerators,
+    on_progress: Callable[[float], object] = lambda share: None,
 ) -> Likelihood:
-    """The negative log-likelihood of the free positions of `x_0`, or its bound; `batch` rows per network call."""
+    """The negative log-likelihood of the free positions of `x_0`, or its bound; `batch` rows per network call.
+
+    `on_progress` is told the share of the work that is done, after every call.
+    """
     _check(x_0, samples, times, batch)
     model.process.check_clean(x_0, given)
     bound, count = Bound.of_model(model), len(x_0)
@@ -106,14 +120,27 @@ def nelbo(
     with evaluating(model):
         levels = group_levels(count, samples, group, times, torch.Generator().manual_seed(seed), torch.device("cpu"))
         t, weights = levels_to_times(levels.flatten(), model.process)
-        rows = _Rows(model, x_0, given, batch, workers)
+        advance = _share_of(count * samples + (0 if bound.prior is None else count), on_progress)
+        rows = _Rows(model, x_0, given, batch, workers, row_noise, advance)
         totals = rows.nats(bound.integral, t, 1 if bound.exact else weights, samples, seed)
         if bound.prior is not None:
             totals = totals + rows.nats(bound.prior, torch.ones(count, dtype=torch.float64), 1, 1, seed)
     free = torch.full_like(totals, x_0.shape[1]) if given is None else (~given).sum(-1, dtype=torch.float64).cpu()
-    how = f"{type(bound.integral).__name__} + prior term, {times} times in groups of {group}"
+    how = f"{bound.words}, {times} times in groups of {group}"
     found = likelihood_of(totals, free, group, "exact, next token" if bound.exact else how, bound.exact)
     return replace(found, time_samples=0 if bound.exact else samples)
+
+
+def _share_of(total: int, on_progress: Callable[[float], object]) -> Callable[[int], None]:
+    """Counts work that is done, and says which share of all of it that is."""
+    done = 0
+
+    def advance(count: int) -> None:
+        nonlocal done
+        done += count
+        on_progress(min(1.0, done / total))
+
+    return advance
 
 
 def likelihood_of(nats: PerRow, free: PerRow, group: int, estimator: str, exact: bool) -> Likelihood:
@@ -132,6 +159,8 @@ class _Rows:
     given: Flags | None
     batch: int
     workers: Workers
+    row_noise: RowNoise
+    advance: Callable[[int], None]
 
     def nats(
         self, term: Objective, t: PerTime, weights: PerTime | int, samples: int, seed: int
@@ -147,13 +176,14 @@ class _Rows:
             losses = self._losses(term, index[part], t[part], seeds)
             if number < len(chunks):
                 found[part] = losses
+            self.advance(len(part) * self.workers.count)
         device = self.model.device or torch.device("cpu")
         return (self.workers.add(found.to(device)).cpu() * weights).view(-1, samples).mean(-1)
 
     def _losses(self, term: Objective, index: Tensor, t: PerRow, seeds: list[int]) -> PerRow:
         rows = index.to(self.x_0.device)
         x_0, given = self.x_0[rows], None if self.given is None else self.given[rows]
-        generator = RowGenerators(seeds, self.x_0.device)
+        generator = self.row_noise(seeds, self.x_0.device)
 
         def work(model: Model) -> Tensor:
             loss = training_loss(model, term, x_0, t.to(x_0.device), generator, given)
@@ -168,5 +198,7 @@ def _check(x_0: Tensor, samples: int, times: str, batch: int) -> None:
     for name, value in (("samples", samples), ("batch", batch)):
         if value < 1:
             raise ValueError(f"{name} must be at least 1, got {value}")
+    what = f"scoring {counted(len(x_0), 'row')} at {counted(samples, 'time')} each"
+    check_memory(NUMBERS * len(x_0) * samples, what, "lower samples")
     if times not in ("antithetic", "stratified"):
         raise ValueError(f"times must be antithetic or stratified, got {times!r}")

@@ -30,21 +30,23 @@ class ScoreEntropy(Objective):
 
     def per_token(self, prediction: Posterior, x_0: Tokens, noisy: Noisy, process: Process) -> PerPosition:
         assert isinstance(prediction, Score)
-        z = prediction.log_ratios.to(torch.promote_types(prediction.log_ratios.dtype, torch.float32))
-        own = noisy.tokens.unsqueeze(-1)
-        mass = z.scatter(-1, own, -torch.inf).exp().sum(-1).double()
-        clean = z.gather(-1, x_0.unsqueeze(-1)).squeeze(-1).double()
         alpha, inside = interior(noisy)
+        counts = inside & process.evidence(noisy).isfinite()
+        z = prediction.log_ratios.to(torch.promote_types(prediction.log_ratios.dtype, torch.float32))
+        z = torch.where(counts.unsqueeze(-1), z, 0)  # an infinity that does not count would still reach the gradient
+        own = noisy.tokens.unsqueeze(-1)
+        mass = z.scatter(-1, own, -torch.inf).logsumexp(-1).double().exp()
+        clean = z.gather(-1, x_0.unsqueeze(-1)).squeeze(-1).double()
         beta = -process.alpha_prime(noisy.t)[:, None] / alpha
         if process.masking:
             ratio = alpha / (1 - alpha)
             loss = beta * (mass - ratio * clean + ratio * (ratio.log() - 1))
         else:
-            total = (z.sum(-1) - z.gather(-1, own).squeeze(-1)).double()
+            total = z.scatter(-1, own, 0.0).sum(-1).double()
             loss = (
                 beta / process.vocab_size * _uniform(mass, total, clean, x_0 == noisy.tokens, alpha, process.vocab_size)
             )
-        return torch.where(inside & process.evidence(noisy).isfinite(), loss, 0)
+        return torch.where(counts, loss, 0)
 
 
 def _uniform(mass: Tensor, total: Tensor, clean: Tensor, same: Tensor, alpha: Tensor, size: int) -> Tensor:

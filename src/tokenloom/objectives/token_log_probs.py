@@ -15,10 +15,13 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import FunctionCtx, once_differentiable
 
-from tokenloom.posteriors import Denoiser, LeaveOneOut, OverTokens, Posterior
+from tokenloom.posteriors import Denoiser, LeaveOneOut, OverTokens, Posterior, log_total
 from tokenloom.processes.base import Process
 from tokenloom.state import Noisy
 from tokenloom.types import PerPosition, Tokens
+
+LIMIT = 60.0
+"""exp of it is far from overflow, and log(1 + exp(x)) = x beyond it."""
 
 
 @dataclass(frozen=True)
@@ -74,30 +77,36 @@ def _shifted(normaliser: Tensor, own: Tensor, shift: Tensor, logits: Tensor, ind
     simple = normaliser + torch.log1p(share * torch.expm1(shift).clamp(min=-1 + 1e-12))
     if not len(near[0]):
         return simple
-    rows = logits[near].scatter(-1, index[near], -torch.inf)
-    return simple.index_put(near, torch.logaddexp(rows.logsumexp(-1).double(), own[near] + shift[near]))
+    others = log_total(logits[near].scatter(-1, index[near], -torch.inf))
+    return simple.index_put(near, torch.logaddexp(others.double(), own[near] + shift[near]))
 
 
 def sum_log1p(read: TokenLogProbs, x_t: Tokens, scale: PerPosition) -> PerPosition:
-    """sum_y log(1 + scale p_y) over the vocabulary, p the shifted law: one softplus a logit."""
+    """sum_y log(1 + scale p_y) over the vocabulary, p the shifted law: one softplus per logit.
+
+    Before its shift the logit at x_t may lie far above the shifted normaliser, where exp overflows; both terms cut it
+    at the same `LIMIT`, and it cancels.
+    """
     offset = (scale.log() - read.normaliser).unsqueeze(-1)
     total: Tensor = _SumSoftplus.apply(read.logits, offset.to(read.logits.dtype))  # type: ignore[no-untyped-call]
     own = read.logits.gather(-1, x_t.unsqueeze(-1)).double() + offset
-    moved = torch.nn.functional.softplus(own + read.shift.unsqueeze(-1)) - torch.nn.functional.softplus(own)
+    shifted, plain = own + read.shift.unsqueeze(-1), own.clamp(max=LIMIT)
+    moved = torch.nn.functional.softplus(shifted) - torch.nn.functional.softplus(plain)
     return total.double() + moved.squeeze(-1)
 
 
 class _SumSoftplus(torch.autograd.Function):
-    """sum_y log(1 + exp(z_y + c)) in place on one copy of z, and its gradient likewise; z + c must stay below 88."""
+    """sum_y log(1 + exp(z_y + c)) in place on one copy of z, z + c cut at `LIMIT`, and its gradient likewise."""
 
     @staticmethod
     def forward(ctx: FunctionCtx, logits: Tensor, offset: Tensor) -> Tensor:
         ctx.save_for_backward(logits, offset)
-        return (logits + offset).exp_().log1p_().sum(-1)
+        return (logits + offset).clamp_(max=LIMIT).exp_().log1p_().sum(-1)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: FunctionCtx, slope: Tensor) -> tuple[Tensor, Tensor]:
         logits, offset = ctx.saved_tensors  # type: ignore[attr-defined]
-        to_logits = (logits + offset).sigmoid_().mul_(slope.unsqueeze(-1))
+        terms = logits + offset
+        to_logits = terms.masked_fill_(terms > LIMIT, -torch.inf).sigmoid_().mul_(slope.unsqueeze(-1))
         return to_logits, to_logits.sum(-1, keepdim=True)

@@ -33,6 +33,7 @@ from tokenloom.schedules import Schedule
 from tokenloom.state import Noisy
 from tokenloom.support.about import About
 from tokenloom.support.checks import check_device
+from tokenloom.support.typed import checked
 from tokenloom.types import Logits, PerRow, Tokens
 
 Self = TypeVar("Self", bound="ExactModel")
@@ -63,6 +64,7 @@ class ExactModel(ABC):
     def schedule(self) -> Schedule:
         return self.process.schedule
 
+    @checked
     def predict(self, noisy: Noisy) -> Posterior:
         """The exact posterior at x_t, in the representation this model predicts."""
         self.process.check_state(noisy)
@@ -95,9 +97,14 @@ class ExactModel(ABC):
         """Where the table lies."""
         return self.table.device
 
+    @checked
     def with_process(self: Self, process: Process) -> Self:
         """The same distribution under another process."""
         _check_order(process)
+        if process.vocab_size != self.process.vocab_size:
+            raise ValueError(
+                f"this oracle has a vocabulary of {self.process.vocab_size} tokens, the process {process.vocab_size}"
+            )
         other = copy(self)
         other.process = process
         return other

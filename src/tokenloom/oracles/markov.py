@@ -21,12 +21,14 @@ from tokenloom.posteriors import LeaveOneOut, Posterior
 from tokenloom.processes.base import Process
 from tokenloom.schedules import Schedule
 from tokenloom.support.checks import check_tokens
+from tokenloom.support.typed import checked
 from tokenloom.types import Logits, PerRow, Tokens
 
 
 class MarkovOracle(ExactModel):
     """p_0(x) = initial[x^1] prod_l transition[x^l, x^{l+1}]."""
 
+    @checked
     def __init__(
         self,
         initial: Float[Tensor, "vocab"],

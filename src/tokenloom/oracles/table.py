@@ -11,12 +11,14 @@ from tokenloom.posteriors import LeaveOneOut, Posterior
 from tokenloom.processes.base import Process
 from tokenloom.schedules import Schedule
 from tokenloom.support.checks import check_tokens
+from tokenloom.support.typed import checked
 from tokenloom.types import Logits, PerRow, Tokens
 
 
 class Oracle(ExactModel):
     """Any p_0, as a table of shape [K] * L, by enumeration."""
 
+    @checked
     def __init__(
         self,
         p0: Float[Tensor, "..."],

@@ -30,7 +30,9 @@ from tokenloom.support.checks import (
     check_time,
     check_tokens,
 )
+from tokenloom.support.memory import check_memory
 from tokenloom.support.registry import Registry
+from tokenloom.support.typed import check_fields, checked
 from tokenloom.types import Auxiliary, Flags, PerPosition, PerRow, Tokens
 
 Self = TypeVar("Self", bound="Process")
@@ -42,6 +44,7 @@ Endpoint = Posterior | Tokens
 class Process(ForwardLaw):
     """A forward law with its reversals."""
 
+    @checked
     def with_schedule(self: Self, schedule: Schedule) -> Self:
         return replace(self, schedule=schedule)
 
@@ -70,6 +73,7 @@ class Process(ForwardLaw):
         """The auxiliary variable of a lifted process, drawn from its own law."""
         return None
 
+    @checked
     def corrupt(self, x_0: Tokens, t: PerRow, generator: Randomness | None = None, given: Flags | None = None) -> Noisy:
         """x_t ~ q_{t|0}(. | x_0), with its auxiliary variable; `given` positions stay clean."""
         self.check_clean(x_0, given)
@@ -77,6 +81,7 @@ class Process(ForwardLaw):
         clean = Noisy(x_0, t, self.alpha(t), self.auxiliary(x_0, generator), given)
         return replace(clean, tokens=self.marginal(clean, x_0).draw(generator))
 
+    @checked
     def prior(
         self, batch: int, length: int, generator: Randomness | None = None, device: torch.device | str | None = None
     ) -> Noisy:
@@ -84,6 +89,7 @@ class Process(ForwardLaw):
 
         It lies on the generator's device unless another is named.
         """
+        check_memory(16 * batch * length, f"a batch of {batch} sequences of length {length}", "draw fewer at a time")
         if device is None:
             device = "cpu" if generator is None else generator.device
         one = torch.ones(batch, device=device, dtype=torch.float64)
@@ -106,12 +112,18 @@ class Process(ForwardLaw):
         price = same * torch.log1p(alpha * (1 - pi) / pi) + (1 - same) * torch.log1p(-alpha)
         return torch.where(alpha > 0, price, 0)  # no signal is left, whatever pi says of x_0
 
+    @checked
     def marginal(self, noisy: Noisy, endpoint: Endpoint) -> Mixture:
         """q_{t|0} averaged over the endpoint, at the time of `noisy`: alpha_t nu + (1 - alpha_t) pi."""
-        alpha = noisy.alpha_t[:, None].expand_as(noisy.tokens)
-        weights = branches(torch.zeros_like(alpha), alpha, 1 - alpha)
-        return self._mixture(weights, noisy, endpoint, self.noise(noisy))
+        self._check_law_of_clean(noisy, endpoint)
+        kept = self._kept(noisy)
+        return self._mixture(branches(torch.zeros_like(kept), kept, 1 - kept), noisy, endpoint, self.noise(noisy))
 
+    def _kept(self, noisy: Noisy) -> PerPosition:
+        """The probability that a position still has its clean token."""
+        return noisy.alpha_t[:, None].expand_as(noisy.tokens)
+
+    @checked
     def forward(self, noisy: Noisy, t: PerRow) -> Mixture:
         """q_{t|s}(. | x_s) from the state `noisy` at s to a later t; there is none where the chain is not Markov."""
         if not self.markov:
@@ -126,6 +138,7 @@ class Process(ForwardLaw):
 
     # ---------------------------------------------------------------- reversal
 
+    @checked
     def bridge(self, noisy: Noisy, s: PerRow, endpoint: Endpoint) -> Mixture:
         """The law of x_s given x_t and the endpoint, for s < t."""
         self._check_endpoint(noisy, endpoint)
@@ -142,6 +155,7 @@ class Process(ForwardLaw):
         weights = self._bridge_weights(noisy, s, self._other_tokens(noisy))
         return self._hold_given(weights, noisy, 1.0)[..., STAY]
 
+    @checked
     def reverse_rates(self, noisy: Noisy, endpoint: Endpoint) -> Rates:
         """Rates of the chain that runs from t = 1 down to 0, given a prediction or (clean tokens) given x_0."""
         self._check_endpoint(noisy, endpoint)
@@ -163,6 +177,7 @@ class Process(ForwardLaw):
             return 1 - (1 - alpha) * torch.exp(-waiting)
         return torch.sigmoid(torch.logit(alpha) + waiting)
 
+    @checked
     def forward_rates(self, noisy: Noisy, x_0: Tokens | None = None) -> Rates:
         """Rates of the noising chain; `x_0` only matters to a chain that is not Markov without it."""
         beta = (-self.alpha_prime(noisy.t) / noisy.alpha_t)[:, None].expand_as(noisy.tokens)
@@ -254,6 +269,7 @@ class Process(ForwardLaw):
 
     def check_state(self, noisy: Noisy) -> None:
         """Raise unless this is a state of this process."""
+        check_fields(noisy)
         check_tokens("x_t", noisy.tokens, self.num_states)
         check_per_row("t", noisy.t, noisy.tokens)
         check_alpha("alpha_t", noisy.alpha_t, noisy.tokens)
@@ -265,18 +281,22 @@ class Process(ForwardLaw):
             check_mask("given", noisy.given, noisy.tokens)
 
     def _check_endpoint(self, noisy: Noisy, endpoint: Endpoint) -> None:
-        self.check_state(noisy)
-        if isinstance(endpoint, torch.Tensor):
-            self.check_clean(endpoint)
-            check_same_shape("x_0", endpoint, noisy.tokens)
-            return
+        self._check_law_of_clean(noisy, endpoint)
         if isinstance(endpoint, OverTokens) and type(endpoint) not in self.bridge_takes:
             wanted = " or ".join(kind.__name__ for kind in self.bridge_takes)
             raise ValueError(
                 f"a step of {type(self).__name__} takes a {wanted}, got {type(endpoint).__name__}; "
                 f"convert(prediction, {self.bridge_takes[0].__name__}, x_t, alpha_t, process) first"
             )
-        endpoint.check(noisy, self)
+
+    def _check_law_of_clean(self, noisy: Noisy, endpoint: Endpoint) -> None:
+        """Raise unless the endpoint is clean tokens, or a law of them, for this state."""
+        self.check_state(noisy)
+        if isinstance(endpoint, torch.Tensor):
+            self.check_clean(endpoint)
+            check_same_shape("x_0", endpoint, noisy.tokens)
+        else:
+            endpoint.check(noisy, self)
 
 
 PROCESSES: Registry[Process] = Registry("process", "tokenloom.processes", "tokenloom.processes")

@@ -20,6 +20,7 @@ from tokenloom.processes.noise import Noise
 from tokenloom.processes.traits import Traits
 from tokenloom.schedules import LinearSchedule, Schedule
 from tokenloom.state import NetworkInput, Noisy
+from tokenloom.support.typed import check_fields
 from tokenloom.types import Flags, Logits, PerPosition, PerRow, Tokens
 
 
@@ -31,10 +32,9 @@ class ForwardLaw(Traits, ABC):
     schedule: Schedule = field(default_factory=LinearSchedule, kw_only=True)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.vocab_size, int) or self.vocab_size < 2:
+        check_fields(self)
+        if self.vocab_size < 2:
             raise ValueError(f"a process needs a vocabulary of at least 2 tokens, got {self.vocab_size!r}")
-        if not isinstance(self.schedule, Schedule):
-            raise ValueError(f"schedule must be a Schedule such as LinearSchedule(), got {self.schedule!r}")
 
     # ---------------------------------------------------------------- levels
 
@@ -69,7 +69,7 @@ class ForwardLaw(Traits, ABC):
 
     def network_input(self, noisy: Noisy) -> NetworkInput:
         """The state as a network reads it."""
-        return NetworkInput(noisy.tokens, noisy.t, None, noisy.given)
+        return NetworkInput(noisy.tokens, noisy.t, noisy.alpha_t, None, noisy.given)
 
     def hold(self, noisy: Noisy, tokens: Tokens, given: Flags) -> Noisy:
         """The state with given positions shown clean."""

@@ -45,11 +45,14 @@ class MaskOrUniform(Noise):
         return self.vocab_size - (self.mask < self.vocab_size)
 
     def probability_of(self, tokens: Tokens) -> PerPosition:
-        return torch.where(tokens == self.mask, self.share, (1 - self.share) / self.real)
+        return self._probability(tokens)
+
+    def _probability(self, states: Tensor) -> Tensor:
+        return torch.where(states == self.mask, self.share, (1 - self.share) / self.real)
 
     def log_probs(self) -> Float[Tensor, "#batch #length states"]:
         states = torch.arange(max(self.vocab_size, self.mask + 1), device=self.share.device)
-        return self.probability_of(states[None]).log().unsqueeze(1)
+        return self._probability(states).log().unsqueeze(1)
 
     def draw(self, u: PerPosition) -> Tokens:
         number = draw_uniform_tokens(_beyond(u, self.share), self.real)

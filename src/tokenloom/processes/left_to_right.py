@@ -15,7 +15,7 @@ from tokenloom.posteriors import LeaveOneOut, Posterior
 from tokenloom.processes import bridges, rates
 from tokenloom.processes.base import PROCESSES, Endpoint, Process
 from tokenloom.processes.forward import evidence_of, reveal_level
-from tokenloom.processes.mixtures import Mixture, Rates, branches
+from tokenloom.processes.mixtures import Rates
 from tokenloom.processes.noise import Noise, UniformNoise
 from tokenloom.state import NetworkInput, Noisy
 from tokenloom.types import PerPosition, PerRow, Tokens
@@ -52,11 +52,10 @@ class LeftToRight(Process):
         """How many positions are written at time t."""
         return torch.round(length * (1 - t.double()))
 
-    def marginal(self, noisy: Noisy, endpoint: Endpoint) -> Mixture:
+    def _kept(self, noisy: Noisy) -> PerPosition:
         length = noisy.tokens.shape[1]
         position = torch.arange(length, device=noisy.tokens.device)
-        kept = (position < self.written(noisy.t, length)[:, None]).to(noisy.alpha_t.dtype)
-        return self._mixture(branches(torch.zeros_like(kept), kept, 1 - kept), noisy, endpoint, self.noise(noisy))
+        return (position < self.written(noisy.t, length)[:, None]).to(noisy.alpha_t.dtype)
 
     def forward_rates(self, noisy: Noisy, x_0: Tokens | None = None) -> Rates:
         raise _no_step("forward rates: a position is lost at its own time")

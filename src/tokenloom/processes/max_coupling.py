@@ -16,6 +16,7 @@ from tokenloom.processes.base import PROCESSES, Endpoint, Process
 from tokenloom.processes.mixtures import Rates, branches
 from tokenloom.processes.noise import Noise, UniformNoise
 from tokenloom.state import Noisy
+from tokenloom.support.typed import checked
 from tokenloom.types import PerRow, Tokens
 
 
@@ -35,6 +36,7 @@ class MaxCoupling(Process):
     def bound(self, predicts: type[Posterior]) -> str:
         return "jump-nelbo"
 
+    @checked
     def forward_rates(self, noisy: Noisy, x_0: Tokens | None = None) -> Rates:
         """From x_0 to each other token at rate -alpha' / (1 + (K - 1) alpha); from any other token, none."""
         if x_0 is None:

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from tokenloom.drawing.categorical import invert, probabilities
+from tokenloom.drawing.categorical import draw_where, invert, probabilities
 from tokenloom.drawing.randomness import Randomness, uniform
 from tokenloom.processes.noise import Noise
 from tokenloom.types import PerPosition, StateLogProbs, Tokens
@@ -30,16 +30,16 @@ class Branches:
     noise: Noise
 
     def dense(self) -> Float[Tensor, "batch length states"]:
-        """The weighted sum over all states; for tests and small vocabularies."""
+        """The weighted sum over all states, in float64: where float32 underflows, a logarithm has no gradient."""
         pi = self.noise.log_probs().exp()
-        nu = self._prediction_over(pi.shape[-1]).to(torch.promote_types(pi.dtype, self.weights.dtype))
+        nu = self._prediction_over(pi.shape[-1]).double()
         stay, prediction, noise = (weight.unsqueeze(-1) for weight in self.weights.unbind(-1))
         return (prediction * nu + noise * pi).scatter_add(-1, self.stay.unsqueeze(-1), stay.to(nu.dtype))
 
     def _prediction_over(self, num_states: int) -> Tensor:
         if not self.prediction.is_floating_point():
             return torch.nn.functional.one_hot(self.prediction, num_states)
-        nu = torch.softmax(self.prediction, -1)
+        nu = torch.softmax(self.prediction, -1, dtype=torch.float64)
         return torch.nn.functional.pad(nu, (0, num_states - nu.shape[-1]))
 
 
@@ -64,7 +64,7 @@ class Mixture(Branches):
     def _draw_predictions(self, tokens: Tokens, where: Tensor, u: PerPosition) -> Tokens:
         if not self.prediction.is_floating_point():
             return torch.where(where, self.prediction, tokens)
-        return tokens.masked_scatter(where, invert(probabilities(self.prediction[where]), u[where]))
+        return tokens.masked_scatter(where, draw_where(self.prediction, where, u))
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ from tokenloom.processes.noise import Noise, UniformNoise
 from tokenloom.processes.uniform import Uniform
 from tokenloom.state import NetworkInput, Noisy
 from tokenloom.support.checks import check_order, check_time, check_tokens
+from tokenloom.support.typed import checked
 from tokenloom.types import Auxiliary, Flags, PerPosition, PerRow, Tokens
 
 
@@ -94,10 +95,10 @@ class MaskedUniform(HasMask):
         """Given tau, a position either has its token still or has lost it."""
         return reveal_level((~self.lost(noisy)).to(noisy.alpha_t.dtype), noisy)
 
-    def marginal(self, noisy: Noisy, endpoint: Endpoint) -> Mixture:
-        lost = self.lost(noisy).to(noisy.alpha_t.dtype)
-        return self._mixture(branches(torch.zeros_like(lost), 1 - lost, lost), noisy, endpoint, self.noise(noisy))
+    def _kept(self, noisy: Noisy) -> PerPosition:
+        return (~self.lost(noisy)).to(noisy.alpha_t.dtype)
 
+    @checked
     def forward(self, noisy: Noisy, t: PerRow) -> Mixture:
         check_time("t", t, noisy.tokens)
         check_order(noisy.t, t, "forward")
@@ -105,6 +106,7 @@ class MaskedUniform(HasMask):
         jump = (self.lost(later) & ~self.lost(noisy)).to(noisy.alpha_t.dtype)
         return self._mixture(branches(1 - jump, torch.zeros_like(jump), jump), noisy, noisy.tokens, self.noise(noisy))
 
+    @checked
     def forward_rates(self, noisy: Noisy, x_0: Tokens | None = None) -> Rates:
         """The hazard of tau at t where it has not come yet; a lost token rests."""
         moving = super().forward_rates(noisy, x_0)

@@ -18,13 +18,14 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from tokenloom.drawing.categorical import invert, probabilities
+from tokenloom.drawing.categorical import draw_where
 from tokenloom.drawing.truncation import Truncation
 from tokenloom.models.model import Model
 from tokenloom.posteriors import Denoiser, OverTokens, Posterior, convert_at
 from tokenloom.processes.base import Process
 from tokenloom.processes.mixtures import Mixture
 from tokenloom.state import Noisy
+from tokenloom.support.chunks import by_chunks
 from tokenloom.types import Flags, PerPosition, PerRow, Tokens
 
 Kind = TypeVar("Kind", bound=OverTokens)
@@ -52,7 +53,8 @@ class LocalPrediction:
 
     def draw(self, tokens: Tokens, u: PerPosition) -> Tokens:
         """The batch's tokens with those of these positions drawn from the prediction."""
-        return self.put(tokens, invert(probabilities(self.posterior.logits), self.of_position(u)))
+        logits, everywhere = self.posterior.logits, torch.ones_like(self.noisy.tokens, dtype=torch.bool)
+        return self.put(tokens, draw_where(logits, everywhere, self.of_position(u)).unsqueeze(1))
 
     def draw_from(self, law: Mixture, tokens: Tokens, branch: PerPosition, token: PerPosition) -> Tokens:
         """The batch's tokens with those of these positions drawn from a law over them."""
@@ -103,14 +105,22 @@ class LazyPrediction:
         """The prediction at the flagged positions."""
         model, noisy = self.evaluator.model, self.noisy.positions(where)
         if not len(noisy.tokens):
-            nothing = torch.zeros(0, 1, model.process.vocab_size, device=where.device)
-            return LocalPrediction(where, noisy, kind(nothing))
-        logits = model.head(self._evaluated(where.any(1))[where]).unsqueeze(1)
-        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-        posterior = model.interpret(logits, noisy)
+            return LocalPrediction(where, noisy, kind(torch.zeros(0, 1, model.process.vocab_size, device=where.device)))
+        features, (row, column) = self._evaluated(where.any(1)), where.nonzero(as_tuple=True)
+
+        def logits(part: slice) -> Tensor:
+            return self._part(features[row[part], column[part]], noisy.sequences(part), kind, truncated).logits
+
+        return LocalPrediction(where, noisy, kind(by_chunks(len(row), model.process.vocab_size, logits)))
+
+    def _part(self, features: Tensor, noisy: Noisy, kind: type[Kind], truncated: bool) -> Kind:
+        """The prediction at some positions from their features."""
+        model = self.evaluator.model
+        logits = model.head(features).unsqueeze(1)
+        posterior = model.interpret(logits.to(torch.promote_types(logits.dtype, torch.float32)), noisy)
         if not truncated or self.evaluator.truncation is None:
-            return LocalPrediction(where, noisy, convert_at(posterior, kind, noisy, model.process))
-        return LocalPrediction(where, noisy, self._truncated(posterior, kind, noisy))
+            return convert_at(posterior, kind, noisy, model.process)
+        return self._truncated(posterior, kind, noisy)
 
     def _truncated(self, posterior: Posterior, kind: type[Kind], noisy: Noisy) -> Kind:
         truncation, process = self.evaluator.truncation, self.evaluator.process

@@ -17,6 +17,7 @@ from tokenloom.samplers.evaluator import Evaluator
 from tokenloom.samplers.needs import ANYTHING, Need
 from tokenloom.state import Noisy
 from tokenloom.support.registry import Registry
+from tokenloom.support.typed import check_fields
 from tokenloom.types import Flags, PerPosition, PerRow
 
 Part = TypeVar("Part", bound="Kernel")
@@ -36,6 +37,9 @@ class Kernel(ABC):
     posteriors and factorised draws refined by many steps.  Heuristics say False."""
     exact_unless: ClassVar[str] = ""
     """An option that takes `exact` away."""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     def record(self) -> dict[str, Any]:
         """This kernel as JSON, with any kernel inside it."""

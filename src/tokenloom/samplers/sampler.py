@@ -24,6 +24,7 @@ from tokenloom.samplers.given import GivenTokens, HeldPositions, ShowGiven, prom
 from tokenloom.samplers.grids import Grid, time_grid
 from tokenloom.samplers.kernel import CORRECTORS, PREDICTORS, Corrector, Predictor, restore
 from tokenloom.state import Noisy
+from tokenloom.support.typed import check_fields, checked
 from tokenloom.types import Flags, Tokens
 
 
@@ -76,11 +77,13 @@ class Sampler:
         for name, value, kind in (("predictor", self.predictor, Predictor), ("corrector", self.corrector, Corrector)):
             if isinstance(value, str):
                 raise ValueError(f"{name} must be a {kind.__name__}, got {value!r}; use Sampler.of, which takes names")
-        if not isinstance(self.steps, int) or self.steps < 1:
+        check_fields(self)
+        if self.steps < 1:
             raise ValueError(f"steps must be a whole number, at least 1, got {self.steps}")
         self.times()
 
     @classmethod
+    @checked
     def of(
         cls,
         sampler: "Sampler | Predictor | str" = "ancestral",
@@ -125,6 +128,7 @@ class Sampler:
         return value if whole is None else whole
 
     @classmethod
+    @checked
     def parse(cls, text: str, steps: int = 128) -> "Sampler":
         """A sampler from text: a predictor, and a corrector after a plus sign, as in `psi:kappa=0.9 + informed`."""
         return cls.of(text, steps=steps)
@@ -172,6 +176,7 @@ class Sampler:
         return self
 
     @torch.no_grad()  # not inference_mode, whose tensors no later training step could read
+    @checked
     def run(
         self,
         model: Model,
@@ -184,7 +189,7 @@ class Sampler:
         on_step: OnStep | None = None,
     ) -> Samples:
         """Draw sequences; `given` are given tokens and the flags of their positions, `prompt` a text to begin with."""
-        if not isinstance(batch, int) or batch < 0:
+        if batch < 0:
             raise ValueError(f"batch must be a whole number, at least 0, got {batch}")
         settings, length = self.for_model(model), length_of(model, length)
         predictor, corrector = settings.predictor, settings.corrector
@@ -218,6 +223,7 @@ class Sampler:
         return Samples(noisy.tokens, evaluate.evaluations)
 
 
+@checked
 def sample(
     model: Model,
     batch: int,

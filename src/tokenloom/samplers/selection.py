@@ -1,19 +1,43 @@
-"""Which positions of a row to act on: those with the smallest scores, sharply or with Gumbel noise."""
+"""What to choose, sharply or with Gumbel noise: the positions of smallest scores, the most probable token."""
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
-from tokenloom.types import Flags, PerPosition
+from tokenloom.types import Flags, PerPosition, Tokens
+
+ROUNDING = 1e-5
+"""Scores this close, relative to their size (at least 1), are equal: a network rounds differently in another batch."""
 
 
-def smallest(scores: PerPosition, count: int | Int[Tensor, "batch 1"]) -> Flags:
-    """Flags of the `count` smallest scores of each row; a score of +inf is never among them."""
-    rank: Tensor = scores.argsort(dim=1, stable=True).argsort(1)
-    chosen: Tensor = rank < count
+def smallest(scores: PerPosition, count: int | Int[Tensor, "batch 1"], order: PerPosition | None = None) -> Flags:
+    """Flags of the `count` smallest scores of each row; a score of +inf is never among them.
+
+    Scores that are not random themselves may be tied, and then rounding would choose.  Only the last one chosen can be
+    tied with one that is not: all that lie within rounding of it are, and the smallest of `order`, the row's own random
+    numbers, go first.
+    """
+    chosen: Tensor = _ranked(scores, count, order).argsort(dim=1, stable=True).argsort(1) < count
     return chosen & (scores < torch.inf)
+
+
+def _ranked(scores: PerPosition, count: int | Tensor, order: PerPosition | None) -> Tensor:
+    """Keys that sort as the scores do, except for ties with the last one chosen."""
+    if order is None or not scores.shape[1]:
+        return scores
+    last = torch.as_tensor(count, device=scores.device).clamp(1, scores.shape[1]).expand(len(scores), 1) - 1
+    limit = scores.sort(1).values.gather(1, last)
+    slack = ROUNDING * limit.abs().clamp(1, torch.finfo(limit.dtype).max)
+    distance = (scores - limit).nan_to_num(nan=0.0, posinf=torch.inf, neginf=-torch.inf)
+    return torch.where(distance < -slack, -1.0, torch.where(distance > slack, 2.0, order))
 
 
 def gumbel(u: PerPosition) -> PerPosition:
     """Standard Gumbel noise from uniform numbers: the largest of log p + gumbel is a draw from p."""
     return -torch.log(-torch.log(u.clamp(min=1e-300)))
+
+
+def mode(logits: Float[Tensor, "batch length vocab"]) -> Tokens:
+    """The most probable token, and of those within rounding of it the smallest id."""
+    largest = logits.amax(-1, keepdim=True)
+    return (logits >= largest - ROUNDING * largest.abs().clamp(min=1)).int().argmax(-1)

@@ -29,7 +29,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Generator, Tensor
 
-from tokenloom.data.base import SOURCES, Dataset, Source
+from tokenloom.data.base import SOURCES, Dataset, Outline, Source
 from tokenloom.data.decoder import Decoder
 from tokenloom.drawing.categorical import draw_uniform_tokens
 from tokenloom.drawing.randomness import uniform
@@ -152,6 +152,10 @@ class SudokuSource(Source):
 
     def at(self, path: str) -> Source:
         return replace(self, path=path)
+
+    def outline(self) -> Outline:
+        side, relations = self.side, grid_relations(self.side, *box_shape(self.side))
+        return Outline(f"sudoku-{side}x{side}", side, side * side, relations, given=True)
 
     def decoder(self, vocab_size: int, length: int) -> Decoder:
         return grid_decoder(self.side)

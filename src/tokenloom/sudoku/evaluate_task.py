@@ -1,23 +1,25 @@
 """`tokenloom evaluate RUN --task sudoku`: solve rates over steps and samplers, as a table, a picture and JSON."""
 
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.progress import Progress
 from rich.table import Table
 
 from tokenloom.evaluation.runs import Run, open_runs
+from tokenloom.evaluation.sizes import check_sampling
 from tokenloom.evaluation.tasks import EvaluationTask
 from tokenloom.samplers.kernel import CORRECTORS, PREDICTORS
 from tokenloom.samplers.options import SamplerOptions
 from tokenloom.sudoku.puzzles import Puzzles, read_puzzles, unique_puzzles
-from tokenloom.sudoku.solve_rates import STEPS, SolveRate, draw_solving, solve_rate
+from tokenloom.sudoku.solve_rates import BATCH, STEPS, SolveRate, draw_solving, solve_rate
+from tokenloom.support.display import Display
 from tokenloom.support.extras import optional
 from tokenloom.support.files import check_writable, write_json
+from tokenloom.support.words import counted
 
 GIVENS = {4: (5, 8), 6: (10, 14), 9: (31, 37)}
 """Fewest and most givens of generated puzzles by default, for each side."""
@@ -44,19 +46,28 @@ class SudokuTask(EvaluationTask):
     seed: int = 0
 
     def run(self, runs: Sequence[str], out: str | None) -> None:
+        _check(self)
         opened = open_runs(list(runs), "ema")
         folder = Path(out) if out is not None else opened[0].results
         check_writable(folder)
         optional("matplotlib", "evaluate")
-        puzzles = _puzzles(self, opened[0].model.process.vocab_size)
         settings = [(run, setting) for run in opened for setting in _supported(run, self)]
+        for run, setting in settings:
+            check_sampling(run.model, self.count * self.repeats, BATCH, setting.steps)
         found: list[SolveRate] = []
-        console = Console()
-        with Progress(console=Console(stderr=True), transient=True) as progress:
-            bar = progress.add_task("solving", total=len(settings) * len(puzzles.solutions) * self.repeats)
+        console, display, done = Console(), Display(Console(file=sys.stderr)), 0
+        with display.status(f"finding {counted(self.count, 'puzzle')}"):
+            puzzles = _puzzles(self, opened[0].model.process.vocab_size)
+            total = len(settings) * len(puzzles.solutions) * self.repeats
             for run, setting in settings:
-                progress.update(bar, description=f"{run.name}, {setting.kernels}, {setting.steps} steps")
-                solved = partial(progress.advance, bar)
+                what = f"{run.name}, {setting.kernels}, {counted(setting.steps, 'step')}"
+                display.update(what, done / total)
+
+                def solved(count: int, what: str = what) -> None:
+                    nonlocal done
+                    done += count
+                    display.update(what, done / total)
+
                 found.append(solve_rate(run.name, run.model, puzzles, setting, self.repeats, self.seed, solved))
                 write_json(folder / "sudoku.json", _record(found, self, opened))  # it survives an interruption
         draw_solving(found, folder / "sudoku.png")
@@ -78,9 +89,16 @@ def _supported(run: Run, task: SudokuTask) -> list[SamplerOptions]:
     return [SamplerOptions(steps, name, other) for name in able for other in beside for steps in task.steps]
 
 
+def _check(task: SudokuTask) -> None:
+    for name in ("count", "repeats"):
+        if getattr(task, name) < 1:
+            raise ValueError(f"--sudoku.{name} must be at least 1, got {getattr(task, name)}")
+    for name in ("steps", "samplers", "correctors"):
+        if not getattr(task, name):
+            raise ValueError(f"--sudoku.{name} needs at least one value")
+
+
 def _puzzles(task: SudokuTask, side: int) -> Puzzles:
-    if task.count < 1:
-        raise ValueError(f"--sudoku.count must be at least 1, got {task.count}")
     if side not in GIVENS:
         raise ValueError(
             f"the model draws from {side} tokens, which is not a Sudoku of side 4, 6 or 9; name another run"

@@ -28,12 +28,23 @@ def check_shares(part: object, *names: str) -> None:
             raise ValueError(f"{name} must be in [0, 1], got {getattr(part, name)}")
 
 
+def check_tensor(name: str, value: object, what: str) -> None:
+    """A tensor, and not what merely looks like one."""
+    if not isinstance(value, Tensor):
+        kind = type(value).__name__
+        remedy = {"ndarray": "; pass torch.from_numpy(x)", "list": "; pass torch.tensor(x)"}.get(kind, "")
+        raise ValueError(f"{name} must be {what}, got {repr(value)[:60] if not remedy else 'a ' + kind}{remedy}")
+
+
 def check_tokens(name: str, tokens: Tensor, limit: int, forbidden: int | None = None) -> None:
     """int64 ids of shape [batch, length] in 0..limit-1, none of them `forbidden` (a mask inside the vocabulary)."""
+    check_tensor(name, tokens, "an int64 tensor of shape [batch, length]")
     if tokens.dtype != torch.int64:
         raise ValueError(f"{name} must hold int64 token ids, got {tokens.dtype}; call {name}.long() first")
     if tokens.ndim != 2:
         raise ValueError(f"{name} must have shape [batch, length], got {_shape(tokens)}")
+    if tokens.is_meta:
+        raise ValueError(f"{name} is on meta, where tensors hold no values; move it to the model's device")
     if tokens.numel() == 0:
         return
     low, high = (int(bound) for bound in torch.aminmax(tokens))
@@ -58,10 +69,7 @@ def check_alpha(name: str, alpha: Tensor, tokens: Tensor) -> None:
 
 def check_per_row(name: str, values: Tensor, tokens: Tensor) -> None:
     """One float per sequence."""
-    if not isinstance(values, Tensor):
-        raise ValueError(
-            f"{name} must be a float tensor of shape [{len(tokens)}], one value per sequence, got {values!r}"
-        )
+    check_tensor(name, values, f"a float tensor of shape [{len(tokens)}], one value per sequence")
     if not values.is_floating_point():
         raise ValueError(f"{name} must be a float tensor, got {values.dtype}")
     if values.shape != tokens.shape[:1]:
@@ -85,6 +93,7 @@ def check_order(s: Tensor, t: Tensor, direction: str = "reverse") -> None:
 
 def check_logits(name: str, logits: Tensor, tokens: Tensor, vocab_size: int) -> None:
     """Float logits of shape [batch, length, vocab], with a possible token at every position."""
+    check_tensor(name, logits, "a float tensor of shape [batch, length, vocabulary]")
     if not logits.is_floating_point():
         raise ValueError(f"{name} must be a float tensor, got {logits.dtype}")
     expected = (*tokens.shape, vocab_size)
@@ -96,14 +105,17 @@ def check_logits(name: str, logits: Tensor, tokens: Tensor, vocab_size: int) -> 
 
 def check_finite_maximum(name: str, logits: Tensor) -> None:
     """One reduction finds NaN, +inf and rows without any possible token; -inf entries are fine."""
+    if not logits.is_floating_point() or not logits.ndim:
+        raise ValueError(f"{name} must be a float tensor with a last dimension, got {logits.dtype} of {_shape(logits)}")
     if logits.numel() == 0:
         return
     bad = (~torch.isfinite(logits.amax(-1))).nonzero()
-    if bad.numel():
+    if len(bad):  # not numel: a single row has no coordinates
         place = tuple(bad[0].tolist())
         row = logits[place]
         what = "NaN" if row.isnan().any() else "+inf" if (row == torch.inf).any() else "only -inf"
-        raise ValueError(f"{name} at {list(place)} hold {what}; every position needs a largest finite value")
+        where = f" at {list(place)}" if place else ""
+        raise ValueError(f"{name}{where} hold {what}; every position needs a largest finite value")
 
 
 def check_device(name: str, tensor: Tensor, reference: Tensor) -> None:
@@ -121,6 +133,7 @@ def check_same_shape(name: str, tensor: Tensor, tokens: Tensor) -> None:
 
 def check_mask(name: str, mask: Tensor, tokens: Tensor) -> None:
     """One flag per position."""
+    check_tensor(name, mask, "a bool tensor with the shape of the tokens")
     if mask.dtype != torch.bool:
         raise ValueError(f"{name} must be a bool mask, got {mask.dtype}")
     check_same_shape(name, mask, tokens)
@@ -129,5 +142,6 @@ def check_mask(name: str, mask: Tensor, tokens: Tensor) -> None:
 def nearest(name: str, known: Iterable[str]) -> str:
     """A hint at the known names closest to a wrong one."""
     names = list(known)
-    close = difflib.get_close_matches(name, names, n=2)
+    begun = [other for other in names if name and other.startswith(name)]  # a name that is not finished
+    close = begun[:4] or difflib.get_close_matches(name, names, n=2)
     return f"did you mean {' or '.join(close)}?" if close else f"known are {', '.join(names)}"

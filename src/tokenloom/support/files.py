@@ -1,14 +1,20 @@
-"""Files that appear under their name only when they are complete, and JSON that every reader accepts."""
+"""Files that appear under their name only when they are complete, and JSON that every reader accepts.
+
+A writer fills a temporary beside the name, waits until it is on the disk, and gives it the name in one step.  So a
+kill or a full disk at any instant leaves the old or the new content, whole.
+"""
 
 import json
 import math
 import os
-import secrets
-import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
+
+from tokenloom.support.reading import kind_of
+from tokenloom.support.temporary import put, temporary, tidy
 
 
 @contextmanager
@@ -17,28 +23,32 @@ def replacing(path: Path, remedy: str = "choose another folder with --out") -> I
 
     After an error what was there before is still there.  `remedy` ends the sentence about a disk that refuses.
     """
-    own = secrets.token_hex(4)  # several processes and threads may write the same path at once
-    partial, old = (path.with_name(f".{path.stem}-{word}-{own}{path.suffix}") for word in ("writing", "old"))
+    path = Path(os.path.realpath(path))  # a link stays a link, to the new content
+    check_target(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        yield partial
-        if partial.is_dir() and path.exists():
-            path.rename(old)
-        os.replace(partial, path)
+        tidy(path.parent, path.name)
+        with temporary(path) as partial:
+            yield partial
+            _flush(partial)
+            put(partial, path)
+            _flush_folder(path.parent)
     except OSError as error:
         raise ValueError(f"cannot write {path}: {error.strerror or error}; {remedy}") from error
-    finally:
-        if old.exists() and not path.exists():
-            old.rename(path)
-        for leftover in (partial, old):
-            if leftover.is_dir():
-                shutil.rmtree(leftover, ignore_errors=True)
-            elif leftover.exists():
-                leftover.unlink()
+
+
+def check_target(path: Path) -> None:
+    """Raise where a name belongs to a device, a pipe or a socket, which a file would replace."""
+    kind = kind_of(path)
+    if kind not in (None, "a file", "a folder"):
+        raise ValueError(f"{path} is {kind}, and results go to files; choose another --out")
 
 
 def check_writable(folder: Path) -> None:
     """Say before the work that its results could not be written."""
+    kind = kind_of(folder)
+    if kind not in (None, "a folder"):
+        raise ValueError(f"cannot write to {folder}: it is {kind}, not a folder; choose another --out")
     probe = folder / f".probe-{os.getpid()}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -48,10 +58,26 @@ def check_writable(folder: Path) -> None:
         raise ValueError(f"cannot write to {folder}: {error.strerror or error}; choose another --out") from error
 
 
+def check_ours(folder: Path, parts: Collection[str], what: str, remedy: str) -> None:
+    """Raise unless a folder is new, empty or holds nothing but the parts of `what`, which are patterns of names."""
+    try:
+        names = sorted(os.listdir(folder)) if os.path.lexists(folder) else []
+    except OSError as error:
+        raise ValueError(f"cannot write to {folder}: {error.strerror or error}; {remedy}") from error
+    others = [name for name in names if not any(fnmatchcase(name, part) for part in parts)]
+    if others:
+        raise ValueError(f"{folder} holds {others[0]}, which is not part of {what}; {remedy}")
+
+
 def write_text(path: Path, text: str) -> Path:
-    """Write a text file whole."""
+    """Write a text file whole; one that says the same already is not touched, so no room is needed for it."""
+    content = text.encode()
+    if kind_of(path) == "a file":
+        with suppress(OSError):
+            if path.stat().st_size == len(content) and path.read_bytes() == content:
+                return path
     with replacing(path) as partial:
-        partial.write_text(text, encoding="utf-8")
+        partial.write_bytes(content)
     return path
 
 
@@ -71,3 +97,24 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _flush(partial: Path) -> None:
+    """Wait until a file, or every file of a folder, is on the disk."""
+    if partial.is_dir():
+        for path in partial.iterdir():
+            _flush(path)
+        _flush_folder(partial)
+    elif os.name != "nt":  # where a file that was closed cannot be flushed
+        with partial.open("rb") as file:
+            os.fsync(file.fileno())
+
+
+def _flush_folder(folder: Path) -> None:
+    """The same for the names in a folder, where the system can."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -156,11 +156,11 @@ def build(part: type[Part], values: Mapping[str, Any], what: str, **fixed: Any) 
         if not _fits(value, known[key]):
             raise ValueError(f"the option {key} of {what} must be {_words(known[key])}, got {repr(value)[:80]}")
     try:
-        return part(
-            **{key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}, **fixed
-        )
-    except TypeError as error:
-        raise ValueError(f"{what} cannot be built from its record: {error}") from error
+        return part(**{key: _converted(value, known[key]) for key, value in values.items()}, **fixed)
+    except ValueError:
+        raise
+    except Exception as error:  # of a constructor that does not expect values from a file
+        raise ValueError(f"{what} cannot be built from its record: {error or type(error).__name__}") from error
 
 
 def options_of(part: type[Any], fixed: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -189,6 +189,14 @@ def _fits(value: Any, kind: Any) -> bool:
         return isinstance(value, int if kind is int else int | float) and not isinstance(value, bool)
     plain = origin or kind
     return plain not in WORDS or isinstance(value, plain)
+
+
+def _converted(value: Any, kind: Any) -> Any:
+    """A JSON value as the option holds it: lists are tuples, and a whole number is a float where one is asked for."""
+    if isinstance(value, list):
+        return tuple(value)
+    kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+    return float(value) if type(value) is int and float in kinds and int not in kinds else value
 
 
 def _words(kind: Any) -> str:

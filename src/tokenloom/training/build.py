@@ -1,17 +1,24 @@
 """From a config to the things it names: process, objective, model.  Combinations that make no sense are refused."""
 
+import re
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
-from tokenloom.data.base import SOURCES, Dataset
+from tokenloom.data.base import SOURCES, Dataset, Outline
 from tokenloom.models.model import DiffusionModel, num_outputs
+from tokenloom.models.store import load_model, model_folder
 from tokenloom.nn.base import NETWORKS, Task
+from tokenloom.nn.size import heads_for
 from tokenloom.objectives import OBJECTIVES, Bound, Objective
 from tokenloom.posteriors import REPRESENTATIONS, Posterior
 from tokenloom.processes import PROCESSES, Process
 from tokenloom.schedules import SCHEDULES
+from tokenloom.support.about import About
 from tokenloom.support.checks import nearest
 from tokenloom.training.config import Predicts, TrainConfig
-from tokenloom.training.ranges import check_ranges
+from tokenloom.training.ranges import check_ranges, check_size
 
 NAMES: dict[type[Posterior], Predicts] = {kind: name for name, kind in REPRESENTATIONS.items()}  # type: ignore[misc]
 
@@ -34,7 +41,44 @@ def process_of(config: TrainConfig, vocab_size: int) -> Process:
 
 def resolve(config: TrainConfig) -> TrainConfig:
     """Fill in what follows from the method, and refuse what contradicts it."""
-    process, kind = process_of(config, 2), NETWORKS[config.network.kind]
+    base = begun(config)
+    process = process_of(config, 2 if base is None else base.process.vocab_size)
+    if base is None:
+        config = _with_network(config, process)
+    config = replace(
+        config,
+        predicts=config.predicts or NAMES[process.default_predicts],
+        objective=config.objective or process.default_objective,
+    )
+    if config.out is None:
+        name = f"{config.recipe}-{config.method}-{config.predicts}-{config.objective}"
+        config = replace(config, out=f"runs/{re.sub('[:,=]', '-', name)}")
+    if config.max_steps is None and config.max_minutes is None:
+        raise ValueError("a run needs an end: give --max-steps or --max-minutes")
+    check_ranges(config)
+    if base is None:
+        config = _with_heads(config)
+    else:
+        base = DiffusionModel(base.network, process, predicts=representation(config))  # or the network refuses
+    hollow = bool(getattr(NETWORKS[config.network.kind], "hollow", False)) if base is None else base.hollow
+    _check_predicts(config, process, hollow)
+    if base is None:
+        check_size(config, task_of(config, config.data.outline()))
+    return config
+
+
+def begun(config: TrainConfig) -> DiffusionModel | None:
+    """The model that a run goes on from; once it has one of its own, that stands in for one that has gone."""
+    if config.begin is None:
+        return None
+    own = Path(config.out or "") / "model"
+    gone = model_folder(config.begin) is None and model_folder(own) is not None
+    return load_model(own if gone else config.begin)
+
+
+def _with_network(config: TrainConfig, process: Process) -> TrainConfig:
+    """The config with a network that suits the method."""
+    kind = NETWORKS[config.network.kind]
     for name, found, options in (
         ("network", config.network, kind.Options),
         ("data", config.data, SOURCES[config.data.kind]),
@@ -58,23 +102,40 @@ def resolve(config: TrainConfig) -> TrainConfig:
         raise ValueError(
             f"--method {config.method} predicts the next token, so leave out --predicts, got {config.predicts}"
         )
-    config = replace(
-        config,
-        predicts=config.predicts or NAMES[process.default_predicts],
-        objective=config.objective or process.default_objective,
-    )
     if process.sequential and hasattr(config.network, "time"):
         config = replace(config, network=replace(config.network, time=False))  # type: ignore[call-arg]
-    if config.out is None:
-        name = f"{config.recipe}-{config.method}-{config.predicts}-{config.objective}"
-        config = replace(config, out=f"runs/{name.replace(':', '-')}")
-    if config.max_steps is None and config.max_minutes is None:
-        raise ValueError("a run needs an end: give --max-steps or --max-minutes")
-    check_ranges(config)
-    hollow = bool(getattr(NETWORKS[config.network.kind], "hollow", False))
-    objective_of(config).check(process, representation(config), hollow)
-    Bound.of(process, representation(config), hollow)
     return config
+
+
+def _with_heads(config: TrainConfig) -> TrainConfig:
+    """The config with as many heads as suit its width, where it leaves them to be chosen."""
+    if "network.heads" in config.fit and hasattr(config.network, "heads") and hasattr(config.network, "width"):
+        network: Any = config.network
+        return replace(config, network=replace(network, heads=heads_for(network.width)))
+    return config
+
+
+def _check_predicts(config: TrainConfig, process: Process, hollow: bool) -> None:
+    """Raise unless the objective trains such a network and its figure has a bound; name what would do instead."""
+
+    def check(predicts: type[Posterior]) -> None:
+        objective_of(config).check(process, predicts, hollow)
+        Bound.of(process, predicts, hollow)
+
+    try:
+        check(representation(config))
+    except ValueError as error:
+        usable = []
+        for name, kind in REPRESENTATIONS.items():
+            with suppress(ValueError):
+                check(kind)
+                usable.append(name)
+        if not usable:  # then it is not what the network predicts
+            raise
+        raise ValueError(
+            f"--method {config.method} with --objective {config.objective} takes --predicts {' or '.join(usable)}, "
+            f"got {config.predicts}"
+        ) from error
 
 
 def representation(config: TrainConfig) -> type[Posterior]:
@@ -89,19 +150,24 @@ def objective_of(config: TrainConfig) -> Objective:
     return OBJECTIVES.parse(config.objective)
 
 
-def build_model(config: TrainConfig, data: Dataset) -> DiffusionModel:
-    """The network, fresh, with its process and what is known of it."""
-    process, predicts = process_of(config, data.vocab_size), representation(config)
-    task = Task(
-        num_outputs(process, predicts),
+def task_of(config: TrainConfig, data: Outline) -> Task:
+    """What the network must read and put out; the least it can be where the data is not yet known."""
+    process = process_of(config, data.vocab_size or 2)
+    return Task(
+        num_outputs(process, representation(config)),
         process.input_states,
-        data.length,
+        data.length or 1,
         absorbing=process.shows_auxiliary,
-        given=data.draw_given is not None,
+        given=data.given,
         relations=data.relations,
         data=data.name,
     )
-    model = DiffusionModel(config.network.build(task), process, predicts=predicts, tokenizer=data.tokenizer)
+
+
+def build_model(config: TrainConfig, data: Dataset) -> DiffusionModel:
+    """The network, fresh or begun, with its process and what is known of it."""
+    base = begun(config)
+    model = _fresh(config, data) if base is None else _continued(config, data, base)
     return model.describe(
         data=data.name,
         source=config.data.record(),
@@ -109,3 +175,30 @@ def build_model(config: TrainConfig, data: Dataset) -> DiffusionModel:
         entropy=data.entropy,
         training=config.record(),
     )
+
+
+def _fresh(config: TrainConfig, data: Dataset) -> DiffusionModel:
+    task = task_of(config, data.outline)
+    check_size(config, task)
+    process = process_of(config, data.vocab_size)
+    network = config.network.build(task)
+    return DiffusionModel(network, process, predicts=representation(config), tokenizer=data.tokenizer)
+
+
+def _continued(config: TrainConfig, data: Dataset, base: DiffusionModel) -> DiffusionModel:
+    """The network of a model, whose vocabulary, tokenizer and length the data must fit."""
+    K, own, theirs = base.process.vocab_size, base.tokenizer, data.tokenizer
+    if data.vocab_size > K:
+        raise ValueError(f"{data.name} has {data.vocab_size:,} tokens, but {config.begin} knows {K:,}")
+    if own is not None and theirs is not None and own.identity != theirs.identity:
+        raise ValueError(
+            f"{data.name} is tokenised otherwise than {config.begin} was trained; leave out --data.tokenizer"
+        )
+    if base.length is not None and data.length > base.length:
+        raise ValueError(
+            f"rows of {data.length} tokens are longer than the {base.length} that {config.begin} reads; "
+            f"use --data.length {base.length}"
+        )
+    process, predicts = process_of(config, K), representation(config)
+    origin = {"begun_from": config.begin} | (base.about.origin or {})
+    return DiffusionModel(base.network, process, None, predicts, own or theirs, About(origin=origin))

@@ -3,19 +3,32 @@
 A config written as JSON and read back is the same config; a key that does not exist is an error with the nearest names.
 """
 
-import json
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
+
+import tyro
 
 from tokenloom.data.base import Source, source_of
 from tokenloom.data.markov import MarkovSource
 from tokenloom.nn.base import NETWORKS, NetworkOptions
 from tokenloom.nn.transformer import TransformerOptions
 from tokenloom.support.checks import nearest
+from tokenloom.support.reading import read_json
 from tokenloom.support.registry import build
 
 FORMAT = 2
+MAY_CHANGE = (
+    "max_steps",
+    "max_minutes",
+    "out",
+    "run.validate_every",
+    "run.checkpoint_every",
+    "run.strategy",
+    "run.tensorboard",
+    "run.wandb",
+)
+"""What a resumed run may do differently."""
 Predicts = Literal["loo", "denoiser", "score"]
 
 
@@ -80,7 +93,11 @@ class TrainConfig:
     max_steps: int | None = None
     """Stop after this many steps."""
     max_minutes: float | None = None
-    """Stop after this many minutes."""
+    """End within this many minutes, the last validation included; resumed runs count the minutes before."""
+    begin: Annotated[str | None, tyro.conf.arg(name="from")] = None
+    """A model to train further: its network, with its weights to begin with, takes the place of a fresh one."""
+    fit: tuple[str, ...] = ()
+    """Options to choose for --max-minutes on this machine, by timing a few steps first; those you give are kept."""
     data: Source = field(default_factory=MarkovSource)
     network: NetworkOptions = field(default_factory=TransformerOptions)
     optimiser: OptimiserConfig = field(default_factory=OptimiserConfig)
@@ -99,7 +116,7 @@ def from_record(record: Any) -> TrainConfig:
     if not isinstance(record, dict):
         raise ValueError(f"a config is stored as an object, got {str(record)[:80]}")
     number = record.get("format")
-    if not isinstance(number, int):
+    if type(number) is not int:
         raise ValueError("the config has no format number, so it was not written by tokenloom 0.2 or later")
     if number != FORMAT:
         remedy = "upgrade tokenloom" if number > FORMAT else "it was written by an older version, so train again"
@@ -134,9 +151,11 @@ def _object(value: Any, what: str) -> dict[str, Any]:
 def read_config(path: Path) -> TrainConfig:
     """The config of a JSON file."""
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        record = read_json(path)
+    except ValueError as error:
         raise ValueError(f"{path} is not a readable config: {error}") from error
+    if isinstance(record, dict) and not record.keys() - {"format"}:
+        raise ValueError(f"{path} is not a usable config: {path.name} is empty, it names no option")
     try:
         return from_record(record)
     except ValueError as error:
@@ -155,3 +174,10 @@ def differences(first: Any, second: Any, where: str = "") -> list[str]:
         elif before != after:
             found.append(f"{where}{item.name} ({before} -> {after})")
     return found
+
+
+def check_same(before: TrainConfig, after: TrainConfig) -> None:
+    """Raise unless a run may continue with this config."""
+    changed = [item for item in differences(before, after) if item.split(" ")[0] not in MAY_CHANGE]
+    if changed:
+        raise ValueError(f"a resumed run must keep its config; these differ: {', '.join(changed)}")

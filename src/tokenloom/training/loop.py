@@ -2,17 +2,14 @@
 
 A run is a folder: config.json, metrics.jsonl, checkpoints/ (the newest two, each complete), best/ and, at the end,
 model/ (the averaged weights, for `tokenloom.load`).  Interrupting it (Ctrl-C, SIGTERM) writes a checkpoint first.
+A disk that refuses does not end it: it says so, trains on and tries again.
 """
 
 import math
-import signal
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import torch
@@ -28,13 +25,20 @@ from tokenloom.objectives.base import Objective
 from tokenloom.objectives.head_loss import training_loss
 from tokenloom.objectives.likelihood import Likelihood, Workers
 from tokenloom.support.files import write_json
+from tokenloom.support.lock import locked
+from tokenloom.support.temporary import tidy
+from tokenloom.support.words import counted
 from tokenloom.training.batches import Batch, training_batch
 from tokenloom.training.build import build_model, objective_of
+from tokenloom.training.clock import Clock, ended
 from tokenloom.training.config import TrainConfig
+from tokenloom.training.fitting import fitted
+from tokenloom.training.ranges import check_batch
 from tokenloom.training.reporting import Reporter
 from tokenloom.training.setup import adam, launch, place_average, warm_average
 from tokenloom.training.sharding import Root, gather, whole
 from tokenloom.training.snapshot import find_checkpoint, restore_moments, restore_weights, tensors_of
+from tokenloom.training.stopping import Stopping
 from tokenloom.training.validation import validate
 
 PATIENCE = 5
@@ -53,35 +57,56 @@ class Result:
     figure: Likelihood
     entropy: float | None
     parameters: int
+    network: str
+    """The kind of network."""
+    predicts: str
+    """What it predicts."""
     folder: Path
+    stopped_by: int | None = None
+    """The signal that ended it before its time, if one did."""
 
 
-def train(config: TrainConfig, resume: bool, reporter: Reporter) -> Result:
-    """Train as the (resolved) config says; `resume` continues from the newest intact checkpoint."""
-    fabric = launch(config)
-    pieces = fabric.world_size * config.optimiser.accumulate
-    if config.optimiser.batch % pieces:
-        raise ValueError(
-            f"--optimiser.batch must be a multiple of processes x accumulate = {pieces}, got {config.optimiser.batch}"
-        )
-    folder = Path(config.out or "")
-    data = config.data.load()
-    with fabric.init_module():
+def train(config: TrainConfig, resume: bool, reporter: Reporter) -> Result | None:
+    """Train as the (resolved) config says; `resume` continues from the newest intact checkpoint.
+
+    None is returned, after a sentence, where the resumed run is finished already.
+    """
+    clock, fabric, folder = Clock(config.max_minutes), launch(config), Path(config.out or "")
+    with locked(folder, fabric.global_rank, fabric.world_size):
+        if fabric.is_global_zero:
+            tidy(folder)
+        return _train(config, resume, reporter, clock, fabric, folder)
+
+
+def _train(
+    config: TrainConfig, resume: bool, reporter: Reporter, clock: Clock, fabric: Any, folder: Path
+) -> Result | None:
+    """The same, in a folder that is locked."""
+    check_batch(config, config.data.outline().length or 1, fabric.world_size)
+    saved = find_checkpoint(folder, config, reporter) if resume else None
+    if saved is not None:
+        clock.before = 60 * float(saved.state.get("minutes", 0.0))
+        over = ended(config, saved.step, clock.before / 60)
+        if over is not None and saved.state["done"]:
+            reporter.say(over)
+            return None
+    with reporter.doing("loading the data"):
+        data = config.data.load()
+    if saved is None:
+        config = fitted(config, data, fabric, clock, reporter)
+    with reporter.doing("building the network"), fabric.init_module():
         torch.manual_seed(config.run.seed)
         model = build_model(config, data)
     averaged = AveragedModel(model, multi_avg_fn=warm_average(config.optimiser.ema))
-    saved = find_checkpoint(folder, reporter) if resume else None
     if saved is not None:
-        if config.max_steps is not None and saved.step >= config.max_steps:
-            reporter.say(f"the run is at step {saved.step}, past --max-steps {config.max_steps}: nothing to do")
         restore_weights(saved, model, averaged)
     root, averaged_root = fabric.setup_module(Root(model)), place_average(averaged, fabric)
     optimiser = fabric.setup_optimizers(adam(model, config))
     if saved is not None:
         restore_moments(saved, model, optimiser)
     start, best = (0, math.inf) if saved is None else (saved.step, saved.state["best"])
-    run = _Run(config, fabric, data, model, averaged, optimiser, root, averaged_root, folder, reporter, best)
-    with run.listening():
+    run = _Run(config, fabric, data, model, averaged, optimiser, root, averaged_root, folder, reporter, clock, best)
+    with run.stopping.listening():
         return run.loop(start)
 
 
@@ -100,35 +125,51 @@ class _Run:
         averaged_root: Root,
         folder: Path,
         reporter: Reporter,
+        clock: Clock,
         best: float,
     ) -> None:
         self.config, self.fabric, self.data, self.model = config, fabric, data, model
         self.averaged, self.optimiser, self.root, self.averaged_root = averaged, optimiser, root, averaged_root
-        self.folder, self.reporter, self.best = folder, reporter, best
-        self.objective = objective_of(config)
-        self.started, self.not_finite, self.stopping = time.monotonic(), 0, False
+        self.folder, self.reporter, self.clock, self.best = folder, reporter, clock, best
+        self.objective, self.stopping = objective_of(config), Stopping(reporter.say)
+        self.not_finite = 0
+        self.refused: str | None = None
         self.latest: tuple[int, Likelihood] | None = None
 
     def loop(self, start: int) -> Result:
-        config, fabric = self.config, self.fabric
-        if fabric.is_global_zero:
+        config, step = self.config, start
+        if self.fabric.is_global_zero:
             self.folder.mkdir(parents=True, exist_ok=True)
             write_json(self.folder / "config.json", config.record())
-        step = start
-        with self.reporter.running(config, start):
-            while not self._finished(step):
-                self._take(step)
+        with self.reporter.running(config, start, self.clock):
+            while not self._finished(step, start):
+                with self.clock.timing("step"):
+                    self._take(step)
                 step += 1
                 if step % config.run.validate_every == 0:
                     self._validate(step)
                 if step % config.run.checkpoint_every == 0:
                     self._save(step)
-        figure = self.latest[1] if self.latest is not None and self.latest[0] == step else self._validate(step)
-        self._save(step)
-        minutes = (time.monotonic() - self.started) / 60
+            figure = self._end(step)
         tokens = step * config.optimiser.batch * self.data.length
         parameters = sum(parameter.numel() for parameter in self.model.parameters())
-        return Result(step, start, tokens, minutes, figure, self.data.entropy, parameters, self.folder)
+        return Result(
+            step, start, tokens, self.clock.here() / 60, figure, self.data.entropy, parameters,
+            unwrapped(self.model.network).name,
+            "the next token" if self.model.causal else str(config.predicts),
+            self.folder, self.stopping.number,
+        )  # fmt: skip
+
+    def _end(self, step: int) -> Likelihood:
+        """The last figure, model and checkpoint; only now does a disk that refuses end the run."""
+        if self.stopping.number is not None:
+            self._save(step)  # before the validation, in which a second signal may come
+        self.refused = None
+        figure = self.latest[1] if self.latest is not None and self.latest[0] == step else self._validate(step)
+        self._save(step, done=self.stopping.number is None)
+        if self.refused is not None:
+            raise ValueError(self.refused)
+        return figure
 
     def _take(self, step: int) -> None:
         """One optimiser step; a loss or gradient that is not finite is reported and skipped."""
@@ -146,7 +187,7 @@ class _Run:
             end = fabric.global_rank * mine + (piece + 1) * mine // pieces
             part = batch.part(slice(begin, end))
             with fabric.no_backward_sync(self.root, enabled=piece + 1 < pieces):
-                loss = self.root(partial(_mean_loss, self.objective, part)) * fabric.world_size
+                loss = self.root(partial(mean_loss, self.objective, part)) * fabric.world_size
                 fabric.backward(loss)
             total += loss.detach()
         mean = float(fabric.all_reduce(total, reduce_op="mean"))
@@ -179,57 +220,62 @@ class _Run:
         """How much of the run is over; by steps where they are limited, else by the clock."""
         if self.config.max_steps is not None:
             return min(1.0, step / self.config.max_steps)
-        assert self.config.max_minutes is not None
-        share = min(1.0, (time.monotonic() - self.started) / 60 / self.config.max_minutes)
-        return float(self.fabric.broadcast(share))  # clocks differ, and all processes must take the same step
+        return float(self.fabric.broadcast(self.clock.share()))  # clocks differ, and all must take the same step
 
-    def _finished(self, step: int) -> bool:
+    def _finished(self, step: int, start: int) -> bool:
         over = self.config.max_steps is not None and step >= self.config.max_steps
-        if self.config.max_minutes is not None:
-            over = over or (time.monotonic() - self.started) / 60 >= self.config.max_minutes
-        return bool(self.fabric.broadcast(over or self.stopping))
+        if self.config.max_minutes is not None and step > start:
+            rows = min(self.config.run.valid_rows, len(self.data.valid))
+            over = over or self.clock.over(rows / self.config.optimiser.batch)
+        return bool(self.fabric.broadcast(over or self.stopping.number is not None))
 
     def _validate(self, step: int) -> Likelihood:
         run, fabric = self.config.run, self.fabric
         add = partial(fabric.all_reduce, reduce_op="sum")
         workers = Workers(fabric.global_rank, fabric.world_size, add, self.averaged_root)
-        figure = validate(self.averaged_root.model, self.data, run.valid_rows, run.seed, workers)
+        rows = min(run.valid_rows, len(self.data.valid))
+        with self.reporter.doing(f"step {step:,}: validating {counted(rows, 'sequence')}"), self.clock.timing("figure"):
+            figure = validate(self.averaged_root.model, self.data, run.valid_rows, run.seed, workers)
         self.reporter.validated(step, figure, self.data.entropy)
         model = self.averaged_root.model.describe(step=step, validation=figure.record())
         weights = gather(unwrapped(model.network).state_dict(), fabric.is_global_zero)
-        if fabric.is_global_zero:
-            for name in ("best", "model") if figure.per_token < self.best else ("model",):
-                save_model(model, self.folder / name, weights)
-        self.best = min(self.best, figure.per_token)
+        self._write(step, partial(self._keep_model, model, weights, figure.per_token))
         self.latest = (step, figure)
         return figure
 
-    def _save(self, step: int) -> None:
+    def _keep_model(self, model: DiffusionModel, weights: dict[str, Tensor], figure: float) -> None:
+        for name in ("best", "model") if figure < self.best else ("model",):
+            save_model(model, self.folder / name, weights)
+        self.best = min(self.best, figure)
+
+    def _save(self, step: int, done: bool = False) -> None:
+        """Write a checkpoint; the one of a run that is `done`, its model written, says so and that its time is used."""
+        by_steps = self.config.max_steps is not None and step >= self.config.max_steps
+        used = (self.config.max_minutes or 0.0) if done and not by_steps else 0.0
         tensors = tensors_of(self.model, self.averaged, self.optimiser, self.fabric.is_global_zero)
-        if self.fabric.is_global_zero:
-            state = {
-                "best": self.best,
-                "averaged": int(self.averaged.n_averaged),
-                "rows_seen": step * self.config.optimiser.batch,
-            }
-            write_checkpoint(self.folder / "checkpoints", Checkpoint(step, tensors, state))
+        state = {
+            "best": self.best,
+            "averaged": int(self.averaged.n_averaged),
+            "rows_seen": step * self.config.optimiser.batch,
+            "minutes": max(self.clock.minutes, used),
+            "done": done,
+            "config": self.config.record(),
+        }
+        with self.reporter.doing(f"step {step:,}: writing a checkpoint"), self.clock.timing("saving"):
+            self._write(step, partial(write_checkpoint, self.folder / "checkpoints", Checkpoint(step, tensors, state)))
         self.fabric.barrier()
 
-    @contextmanager
-    def listening(self) -> Iterator[None]:
-        """Until it is saved, an interrupted run ends after the step at hand; then signals mean what they did before."""
-
-        def stop(number: int, frame: FrameType | None) -> None:
-            self.reporter.say("stopping after this step, with a checkpoint")
-            self.stopping = True
-
-        before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    def _write(self, step: int, work: Callable[[], object]) -> None:
+        """Write on the first process; what the disk refuses is said, and tried again when its turn comes."""
+        if not self.fabric.is_global_zero:
+            return
         try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler or signal.SIG_DFL)
+            work()
+        except (OSError, ValueError) as error:
+            self.refused = str(error)
+            self.reporter.say(f"step {step:,}: {error}; it is tried again at the next checkpoint or at the end")
 
 
-def _mean_loss(objective: Objective, batch: Batch, model: DiffusionModel) -> Tensor:
+def mean_loss(objective: Objective, batch: Batch, model: DiffusionModel) -> Tensor:
+    """What a step minimises."""
     return training_loss(model, objective, batch.x_0, batch.t, batch.randomness, batch.given, batch.weights).mean

@@ -8,6 +8,7 @@ from tokenloom.data.text import TextSource
 from tokenloom.nn.transformer import TransformerOptions
 from tokenloom.support.registry import Directory
 from tokenloom.training.config import OptimiserConfig, RunConfig, TrainConfig
+from tokenloom.training.ranges import FITTED
 
 RECIPES: Directory[Callable[[], TrainConfig]] = Directory("recipe", "tokenloom.recipes", "tokenloom.training")
 
@@ -27,9 +28,15 @@ def markov() -> TrainConfig:
 
 @RECIPES.register("chars")
 def chars() -> TrainConfig:
-    """The characters of any text."""
-    network = TransformerOptions(width=256, depth=6, heads=8)
-    return TrainConfig(data=TextSource(length=256), network=network, max_minutes=60, optimiser=SMALL)
+    """The characters of any text, with a network that suits the time and the machine."""
+    optimiser = OptimiserConfig(lr=2e-3, beta2=0.99, warmup=200, decay="linear", batch=16, ema=0.99)
+    return TrainConfig(
+        data=TextSource(length=128),
+        network=TransformerOptions(width=128, depth=4, heads=4, condition=64),
+        max_minutes=10,
+        optimiser=optimiser,
+        fit=FITTED,
+    )
 
 
 @RECIPES.register("digits")

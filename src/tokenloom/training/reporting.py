@@ -1,21 +1,24 @@
-"""What a run says while it trains: a live line, metrics.jsonl, and TensorBoard or Weights & Biases on request."""
+"""What a run says while it trains: a status, what to expect of it, and lines of metrics."""
 
-import json
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from tokenloom.objectives.likelihood import Likelihood
-from tokenloom.support.extras import optional
+from tokenloom.support.display import Display
+from tokenloom.support.words import counted
+from tokenloom.training.clock import Clock
 from tokenloom.training.config import TrainConfig
+from tokenloom.training.metrics import Record, writers
 
 EVERY = 20
 """Steps between two lines of metrics."""
+
+FIRST_STEPS, FIRST_SECONDS = 4, 2.0
+"""After both the run says what to expect; the first step is slower than the others and does not count."""
 
 
 class Reporter:
@@ -24,47 +27,59 @@ class Reporter:
     def __init__(self, quiet: bool = False) -> None:
         self.console = Console(stderr=True, quiet=quiet)
         self.quiet = quiet
-        self.folder: Path | None = None
-        self.writers: list[Any] = []
-        self._progress: Progress | None = None
-        self._mark = (time.monotonic(), 0)
+        self._display = Display(self.console)
+        self._writers: list[Callable[[Record], None]] = []
         self._figure = ""
 
+    def doing(self, what: str) -> AbstractContextManager[None]:
+        """Show what is being done until it is done."""
+        return self._display.status(what)
+
     @contextmanager
-    def running(self, config: TrainConfig, start: int) -> Iterator[None]:
-        """The live line of a loop."""
-        self.folder = Path(config.out or "")
+    def running(self, config: TrainConfig, start: int, clock: Clock) -> Iterator[None]:
+        """The status of a loop."""
         if not self.quiet:
-            self.writers = _writers(config, self.folder)
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.fields[text]}"),
-            TimeRemainingColumn(),
-        )
-        with Progress(*columns, console=self.console, refresh_per_second=2) as self._progress:
-            self._started, self._config = time.monotonic(), config
-            self._task = self._progress.add_task(config.out or "", total=1.0, text="")
-            self._mark = (time.monotonic(), start)
+            self._writers = writers(config, Path(config.out or ""), self.say)
+        self._config, self._clock, self._start, self._expected = config, clock, start, False
+        self._mark = self._first = (time.monotonic(), start)
+        with self._display.status("the first step"):
             yield
-        self._progress = None
 
     def step(self, step: int, loss: float, rate: float, tokens: int) -> None:
-        """Report a step; now and then it becomes a line."""
-        if step % EVERY and step > 3:
-            return
-        now, (then, before) = time.monotonic(), self._mark
+        """Report a step; now and then it becomes a line of metrics."""
+        now = time.monotonic()
+        if step == self._start + 1:
+            self._first = (now, step)
+        then, before = self._mark
         speed = tokens * (step - before) / max(1e-9, now - then)
-        self._mark = (now, step)
-        self._write({"step": step, "loss": loss, "lr": rate, "tokens_per_second": round(speed)})
-        if self._progress is not None:
-            text = f"step {step}  loss {loss:.4f}  {speed:,.0f} tokens/s  {self._figure}"
-            self._progress.update(self._task, completed=self._share(step), text=text)
+        if step <= 3 or step % EVERY == 0:
+            self._mark = (now, step)
+            self._write({"step": step, "loss": loss, "lr": rate, "tokens_per_second": round(speed)})
+        text = f"step {step:,}  loss {loss:.4f}  {speed:,.0f} tokens/s{self._figure}"
+        self._display.update(text, self._share(step))
+        since, first = self._first
+        if not self._expected and step - first >= FIRST_STEPS and now - since >= FIRST_SECONDS:
+            self._expected = True
+            self.say(self._expectation(step, (now - since) / (step - first), tokens))
+
+    def _expectation(self, step: int, seconds: float, tokens: int) -> str:
+        """How far the run will come at this speed, and when it will next be heard of."""
+        config, left = self._config, self._clock.left()
+        steps = [step + int(left / seconds)] if config.max_minutes is not None else []
+        end = min([*steps, *([] if config.max_steps is None else [config.max_steps])])
+        every = config.run.validate_every
+        following = min(end, (step // every + 1) * every)
+        return (
+            f"{tokens / seconds:,.0f} tokens per second: expect about {counted(end, 'step')} ({end * tokens:,} tokens) "
+            f"in {_duration((end - step) * seconds)}, and a validation at step {following:,} "
+            f"in {_duration((following - step) * seconds)}"
+        )
 
     def validated(self, step: int, figure: Likelihood, entropy: float | None) -> None:
         """Report a validation figure."""
         exact = "" if entropy is None else f" (entropy {entropy:.4f})"
-        self._figure = f"valid {figure} nats{exact}"
+        self._figure = f"  valid {figure} nats{exact}"
+        self.say(f"step {step:,}: validation bound {figure} nats per token{exact}")
         self._write(
             {
                 "step": step,
@@ -75,39 +90,17 @@ class Reporter:
         )
 
     def say(self, sentence: str) -> None:
-        """A sentence above the live line."""
-        self.console.print(sentence, highlight=False)
+        """A sentence above the status."""
+        self.console.print(sentence, highlight=False, markup=False, soft_wrap=True)
 
     def _share(self, step: int) -> float:
-        shares = [0.0]
-        if self._config.max_steps:
-            shares.append(step / self._config.max_steps)
-        if self._config.max_minutes:
-            shares.append((time.monotonic() - self._started) / 60 / self._config.max_minutes)
-        return min(1.0, max(shares))
+        share = 0.0 if self._config.max_steps is None else step / self._config.max_steps
+        return min(1.0, max(share, self._clock.share()))
 
-    def _write(self, record: dict[str, Any]) -> None:
-        if self.quiet or self.folder is None:
-            return
-        with (self.folder / "metrics.jsonl").open("a") as file:
-            file.write(json.dumps(record) + "\n")
-        for writer in self.writers:
-            writer(record)
+    def _write(self, record: Record) -> None:
+        for write in self._writers:
+            write(record)
 
 
-def _writers(config: TrainConfig, folder: Path) -> list[Any]:
-    writers: list[Any] = []
-    if config.run.tensorboard:
-        board = optional("torch.utils.tensorboard", "train").SummaryWriter(str(folder))
-
-        def to_board(record: dict[str, Any]) -> None:
-            for key, value in record.items():
-                if key != "step" and value is not None:
-                    board.add_scalar(key, value, record["step"])
-            board.flush()
-
-        writers.append(to_board)
-    if config.run.wandb is not None:
-        run = optional("wandb", "wandb").init(project=config.run.wandb, name=folder.name)
-        writers.append(lambda record: run.log(record, step=record["step"]))
-    return writers
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"

@@ -3,45 +3,109 @@
 So a checkpoint does not depend on how many processes wrote it, or in which parts each held the model.
 """
 
+import math
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.optim.swa_utils import AveragedModel
 
-from tokenloom.models.checkpoint import Checkpoint, newest_intact, read_checkpoint
+from tokenloom.models.checkpoint import Checkpoint, checkpoints, newest_intact, read_checkpoint
 from tokenloom.models.model import DiffusionModel
+from tokenloom.models.tensors import check_tensors
+from tokenloom.support.checks import check_least
+from tokenloom.support.files import check_ours
+from tokenloom.support.registry import build
+from tokenloom.training.config import TrainConfig, check_same, from_record, read_config
 from tokenloom.training.reporting import Reporter
 from tokenloom.training.sharding import cut_like, gather
 
+PARTS = ("config.json", "metrics.jsonl", "checkpoints", "best", "model", "evaluation", "events.out.*", "wandb", ".*")
+"""Patterns of what a run leaves in its folder."""
 MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
-def find_checkpoint(folder: Path, reporter: Reporter) -> Checkpoint:
-    """The newest intact checkpoint of a run; damaged ones are named and passed over."""
+@dataclass(frozen=True)
+class State:
+    """What state.json says beside the step."""
+
+    best: float | None
+    """The best validation figure so far."""
+    averaged: int
+    """Steps in the average of the weights."""
+    rows_seen: int
+    minutes: float
+    """How long the run has trained."""
+    done: bool
+    """Whether the run came to its end, with its model written."""
+    config: dict[str, Any]
+    """The config that the run had."""
+
+
+def check_free(folder: Path) -> None:
+    """Raise unless a new run may begin in a folder: it holds no checkpoint and nothing that is not of a run."""
+    remedy = "choose another --out"
+    if checkpoints(folder / "checkpoints"):
+        raise ValueError(f"{folder} already holds a run: continue it with --resume {folder}, or {remedy}")
+    check_ours(folder, PARTS, "a run", remedy)
+    if (folder / "config.json").exists():
+        try:
+            read_config(folder / "config.json")
+        except ValueError as error:
+            raise ValueError(f"{error}; a new run would replace it, so {remedy}") from error
+
+
+def find_checkpoint(folder: Path, config: TrainConfig, reporter: Reporter) -> Checkpoint:
+    """The newest intact checkpoint of a run, of the same config; damaged ones are named and passed over."""
     path, damaged = newest_intact(folder / "checkpoints")
     for sentence in damaged:
         reporter.say(sentence)
     if path is None:
         raise ValueError(f"{folder} holds no intact checkpoint to resume from")
     saved = read_checkpoint(path)
+    state = _state(saved.state, path)
+    check_same(from_record(state["config"]), config)
     reporter.say(f"resuming from step {saved.step}")
-    return saved
+    return replace(saved, state=state)
+
+
+def _state(stored: dict[str, Any], path: Path) -> dict[str, Any]:
+    """The state as the loop reads it; JSON has no infinity, which `best` is before the first validation."""
+    state = build(State, stored, f"the state of {path}")
+    check_least(state, averaged=0, rows_seen=0, minutes=0)
+    return asdict(state) | {"best": math.inf if state.best is None else state.best}
 
 
 def restore_weights(saved: Checkpoint, model: DiffusionModel, averaged: AveragedModel) -> None:
     """Load the weights and their average, before the model is cut into parts."""
-    model.load_state_dict(saved.tensors["model"])
-    averaged.module.load_state_dict(saved.tensors["ema"])
+    average = averaged.module
+    assert isinstance(average, DiffusionModel)
+    for part, group in ((model, "model"), (average, "ema")):
+        stored = saved.tensors[group]
+        check_tensors(part.state_dict(), stored, f"the tensors {group} of the checkpoint")
+        part.load_state_dict(stored)
     averaged.n_averaged.fill_(saved.state["averaged"])
 
 
 def restore_moments(saved: Checkpoint, model: DiffusionModel, optimiser: Any) -> None:
-    """Load Adam's moments, after the model is cut into parts."""
+    """Load Adam's moments, after the model is cut into parts; a parameter that never had a gradient has none."""
     stored = saved.tensors["optimiser"]
+    moved = {
+        name: (index, parameter)
+        for index, (name, parameter) in enumerate(model.named_parameters())
+        if f"step.{name}" in stored
+    }
+    expected = {f"step.{name}": torch.zeros(()) for name in moved} | {
+        f"{key}.{name}": torch.empty(parameter.shape, device="meta")
+        for name, (_, parameter) in moved.items()
+        for key in MOMENTS
+    }
+    check_tensors(expected, stored, "the moments of the checkpoint")
     state = {
         index: {"step": stored[f"step.{name}"]} | {key: cut_like(stored[f"{key}.{name}"], parameter) for key in MOMENTS}
-        for index, (name, parameter) in enumerate(model.named_parameters())
+        for name, (index, parameter) in moved.items()
     }
     optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
 

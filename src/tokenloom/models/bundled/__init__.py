@@ -3,6 +3,7 @@
 A folder on disk goes before a bundled model of the same name.
 """
 
+import os
 from pathlib import Path
 
 from tokenloom.support.checks import nearest
@@ -17,7 +18,7 @@ def bundled_names() -> list[str]:
 
 def is_bundled(name: str | Path) -> bool:
     """Whether a name means a bundled model."""
-    return not Path(name).exists() and str(name) in bundled_names()
+    return not os.path.exists(name) and str(name) in bundled_names()
 
 
 def locate(name: str | Path) -> Path:
@@ -27,6 +28,6 @@ def locate(name: str | Path) -> Path:
 
 def suggestion(name: str | Path) -> str:
     """What to say after a name that leads nowhere: the nearest names; nothing where there is such a folder."""
-    if Path(name).exists():
+    if os.path.exists(name):
         return ""
     return f"; no bundled model has this name, {nearest(str(name), bundled_names())}"

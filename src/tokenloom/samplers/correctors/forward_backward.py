@@ -32,6 +32,7 @@ class ForwardBackward(Corrector):
     exact = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_least(self, steps=1)
         if not 0 < self.amount < 1:
             raise ValueError(f"amount must be in (0, 1), got {self.amount}")

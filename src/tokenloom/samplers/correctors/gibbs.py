@@ -41,6 +41,7 @@ class Gibbs(Corrector):
     serves = DOUBT
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_least(self, steps=1, parallel=1)
 
     @property
@@ -82,7 +83,7 @@ class Informed(Gibbs):
         scores = margins(prediction)
         if self.temperature > 0:
             scores = scores / self.temperature - gumbel(order)
-        return smallest(scores, self.parallel)
+        return smallest(scores, self.parallel, order)
 
 
 @CORRECTORS.register("random-scan")

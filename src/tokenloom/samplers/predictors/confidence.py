@@ -38,6 +38,7 @@ class Confidence(Predictor):
     serves = MASKING
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not 0 <= self.temperature < math.inf:
             raise ValueError(f"temperature must be in [0, inf), got {self.temperature}")
 
@@ -51,7 +52,7 @@ class Confidence(Predictor):
         local = prediction.at(hidden & (count > 0), Denoiser)
         sure = self._score(torch.softmax(local.posterior.logits.float(), -1)).double()
         doubt = torch.full_like(order, torch.inf).masked_scatter(local.where, -sure)
-        arriving = prediction.at(smallest(doubt - self.temperature * gumbel(order), count), Denoiser)
+        arriving = prediction.at(smallest(doubt - self.temperature * gumbel(order), count, order), Denoiser)
         return process.move_to(noisy, arriving.draw(noisy.tokens, token), s)
 
     def _score(self, probabilities: Tensor) -> Tensor:

@@ -42,6 +42,7 @@ class Gillespie(Predictor):
     serves = JUMPS_WITH_INTEGRAL
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not 0 < self.floor < 1:
             raise ValueError(f"floor must be in (0, 1), got {self.floor}")
 

@@ -15,6 +15,7 @@ from tokenloom.processes.base import Process
 from tokenloom.samplers.evaluator import Evaluator
 from tokenloom.samplers.kernel import PREDICTORS, Predictor
 from tokenloom.samplers.predictors.ancestral import Ancestral
+from tokenloom.samplers.selection import mode
 from tokenloom.state import Noisy
 from tokenloom.types import Flags, PerRow
 
@@ -45,4 +46,4 @@ class GreedyTail(Predictor):
             return self.inner.advance(evaluate, noisy, s, generator, memory)
         process = evaluate.process
         local = evaluate(noisy).at(process.evidence(noisy).isfinite(), Denoiser)
-        return process.move_to(noisy, local.put(noisy.tokens, local.posterior.logits.argmax(-1)), s), memory
+        return process.move_to(noisy, local.put(noisy.tokens, mode(local.posterior.logits)), s), memory

@@ -38,6 +38,7 @@ class Psi(Predictor):
     serves = DOUBT_AND_DENOISER
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_shares(self, "kappa", "since")
 
     def step(self, evaluate: Evaluator, noisy: Noisy, s: PerRow, generator: Randomness | None) -> Noisy:

@@ -51,6 +51,7 @@ class Remasking(Predictor):
     exact_unless = "schedule=loop"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_shares(self, "eta", "switch")
         if not 0 < self.loop_end < self.loop_start < 1:
             raise ValueError(f"a loop needs 0 < loop_end < loop_start < 1, got {self.loop_end} and {self.loop_start}")

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import torch
 
 from tokenloom.drawing.categorical import draw_uniform_tokens
-from tokenloom.drawing.randomness import Randomness
+from tokenloom.drawing.randomness import Randomness, uniform
 from tokenloom.posteriors import Denoiser
 from tokenloom.processes.base import Process
 from tokenloom.processes.bridges import survival
@@ -47,12 +47,13 @@ class Routing(Predictor):
     ) -> tuple[Noisy, Flags]:
         process, free = evaluate.process, noisy.free
         branch, token = uniform_pair(noisy, generator)
+        order = uniform(tuple(noisy.tokens.shape), generator, noisy.tokens.device)
         prediction = evaluate(noisy)
         local = prediction.at(free, Denoiser)
         surest = torch.softmax(local.posterior.logits.float(), -1).amax(-1)
         doubt = torch.full_like(branch, torch.inf).masked_scatter(local.where, -surest.double())
         count = torch.floor(free.sum(1, keepdim=True) * process.alpha(s)[:, None] + 1e-9).long()
-        chosen = smallest(doubt, count)
+        chosen = smallest(doubt, count, order)
         _, lost = survival(process.alpha(s)[:, None], noisy.alpha_t[:, None])
         noised = free & ~chosen & (memory | (branch < lost))
         tokens = torch.where(noised, draw_uniform_tokens(token, process.vocab_size), noisy.tokens)

@@ -1,0 +1,206 @@
+"""A model as the harness asks for one, registered as `tokenloom`.  This module needs lm_eval, the package does not.
+
+    loglikelihood          the bound of log p(continuation | context), a sum in nats (`bounds.py`)
+    loglikelihood_rolling  the same of a whole text, cut into disjoint windows of the model's length
+    generate_until         any sampler: the context is given, `max_gen_toks` positions are open
+
+Context and continuation are tokenised together and parted after the tokens of the context.  An empty context is no
+context: no token stands in for it.  A context that is too long loses its beginning, as is usual there.
+
+Both ends of a sequence are visible to a model that is not causal, so log p and text are those of a sequence of exactly
+this length.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from lm_eval.api.model import TemplateLM
+from lm_eval.api.registry import register_model
+from torch import nn
+from tqdm import tqdm  # type: ignore[import-untyped]
+
+from tokenloom.drawing.randomness import RowGenerators, derive_seed
+from tokenloom.evaluation.harness.bounds import Estimate, Row, Scorer
+from tokenloom.evaluation.harness.options import HarnessOptions
+from tokenloom.models.loading import load
+from tokenloom.models.model import Model
+from tokenloom.models.tokenizer import Tokenizer
+
+
+@register_model("tokenloom")
+class TokenloomLM(TemplateLM):
+    """A model that `tl.load` knows (`pretrained=folder`), or a model object, an oracle for instance."""
+
+    def __init__(
+        self,
+        pretrained: str | Path | Model | None = None,
+        model: str | Path | Model | None = None,
+        tokenizer: Tokenizer | None = None,
+        device: str | torch.device | None = None,
+        max_batch_size: int | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__()
+        source = pretrained if model is None else model
+        if source is None or (pretrained is not None and model is not None):
+            raise ValueError("name one model, as in --model_args pretrained=FOLDER")
+        self.options = HarnessOptions.of(options)
+        self.model: Model = load(source) if isinstance(source, str | Path) else source
+        if device is not None and isinstance(self.model, nn.Module):
+            self.model.to(device if torch.cuda.is_available() or "cuda" not in str(device) else "cpu")
+        self._device = self.model.device or torch.device("cpu")
+        found = tokenizer or self.model.tokenizer
+        if found is None:
+            raise ValueError("the harness asks in text, and this model carries no tokenizer; pass tokenizer=")
+        self.tokenizer = found
+        self.sampler = self.options.build_sampler()
+        self.scorer = Scorer(self.model, self.options.samples, self.options.batch_size, self.options.seed)
+        self.errors: list[float] = []
+        """The standard error that noise leaves on each log-likelihood, in nats."""
+        self.shortened = 0
+        """Requests whose context lost its beginning."""
+
+    @property
+    def eot_token_id(self) -> int | None:
+        """The token that ends a text, where the tokenizer has one."""
+        return self.tokenizer.end_of_sequence
+
+    @property
+    def max_length(self) -> int | None:
+        """The longest sequence, where there is a limit."""
+        return self.model.length
+
+    def tok_encode(self, string: str, add_special_tokens: bool | None = None, **kwargs: Any) -> list[int]:
+        return self.tokenizer.encode(string)
+
+    def get_model_info(self) -> dict[str, Any]:
+        """What the harness writes into its results."""
+        return {"estimator": self.scorer.estimator, "samples": self.options.samples, "seed": self.options.seed}
+
+    # ---------------------------------------------------------------- log-likelihoods
+
+    def loglikelihood(self, requests: list[Any], disable_tqdm: bool = False) -> list[tuple[float, bool]]:
+        pairs = [request.args for request in requests]
+        empty: list[int] = []
+        encoded = [
+            (pair, *((empty, self.tok_encode(pair[1])) if pair[0] == "" else self._encode_pair(*pair)))
+            for pair in pairs
+        ]
+        return self._loglikelihood_tokens(encoded, disable_tqdm=disable_tqdm)
+
+    def _loglikelihood_tokens(
+        self, requests: list[tuple[tuple[str, str], list[int], list[int]]], disable_tqdm: bool = False, **kwargs: Any
+    ) -> list[tuple[float, bool]]:
+        rows = [self._row(*request) for request in requests]
+        scores = self._scores(rows, disable_tqdm)
+        answers = [(-score.nats, self.scorer.is_greedy(row)) for row, score in zip(rows, scores, strict=True)]
+        for (pair, _, _), answer in zip(requests, answers, strict=True):
+            self.cache_hook.add_partial("loglikelihood", pair, answer)
+        return answers
+
+    def loglikelihood_rolling(self, requests: list[Any], disable_tqdm: bool = False) -> list[float]:
+        rows: list[Row] = []
+        owners: list[int] = []
+        for number, request in enumerate(requests):
+            windows = self._windows(*request.args)
+            rows += windows
+            owners += [number] * len(windows)
+        totals = [0.0] * len(requests)
+        for owner, score in zip(owners, self._scores(rows, disable_tqdm), strict=True):
+            totals[owner] -= score.nats
+        for request, total in zip(requests, totals, strict=True):
+            self.cache_hook.add_partial("loglikelihood_rolling", request.args, total)
+        return totals
+
+    def _scores(self, rows: list[Row], quiet: bool) -> list[Estimate]:
+        """Those of one question together, for they share their noise; all at once where there is none."""
+        groups: dict[str, list[int]] = {}
+        for index, row in enumerate(rows):
+            groups.setdefault("" if self.scorer.exact else row.question, []).append(index)
+        found: dict[int, Estimate] = {}
+        for part in tqdm(groups.values(), desc="Scoring", disable=quiet):
+            found |= dict(zip(part, self.scorer.scores([rows[index] for index in part]), strict=True))
+        scores = [found[index] for index in range(len(rows))]
+        self.errors += [score.standard_error for score in scores]
+        return scores
+
+    def _row(self, pair: tuple[str, str], context: list[int], continuation: list[int]) -> Row:
+        """The tokens that are read: the end of the context where it is too long."""
+        if not continuation:
+            raise ValueError(f"the continuation {pair[1]!r} adds no token to its context {pair[0][-40:]!r}")
+        limit = self.max_length
+        if limit is not None and len(continuation) > limit:
+            raise ValueError(
+                f"the continuation {pair[1][:40]!r} has {len(continuation)} tokens, but the model reads {limit}; "
+                "choose a task with shorter answers, or a longer model"
+            )
+        kept = self._kept(context, len(continuation))
+        return Row((*kept, *continuation), len(kept), pair[0])
+
+    def _kept(self, context: list[int], room: int) -> list[int]:
+        """As much of the end of the context as `room` further tokens leave place for."""
+        limit = self.max_length
+        if limit is None or len(context) + room <= limit:
+            return context
+        self.shortened += 1
+        return context[len(context) + room - limit :]
+
+    def _windows(self, text: str) -> list[Row]:
+        """Disjoint windows, each without what lies before it."""
+        tokens = self.tok_encode(text)
+        size = self.max_length or max(1, len(tokens))
+        starts = range(0, len(tokens), size)
+        return [Row(tuple(tokens[start : start + size]), 0, f"{text}\0{start}") for start in starts]
+
+    # ---------------------------------------------------------------- text
+
+    def generate_until(self, requests: list[Any], disable_tqdm: bool = False) -> list[str]:
+        """The sampler is that of the options; of a task's own settings, `until` and `max_gen_toks` count."""
+        asked = [self._opening(request.args[0], request.args[1]) for request in requests]
+        texts = [""] * len(requests)
+        groups: dict[tuple[int, int], list[int]] = {}
+        for index, (context, room) in enumerate(asked):
+            groups.setdefault((len(context), room), []).append(index)
+        with tqdm(total=len(requests), desc="Generating", disable=disable_tqdm) as bar:
+            for (_, room), members in groups.items():
+                for start in range(0, len(members), self.options.batch_size):
+                    part = members[start : start + self.options.batch_size]
+                    drawn = self._generate([asked[index][0] for index in part], room, part)
+                    for index, ids in zip(part, drawn, strict=True):
+                        texts[index] = self._cut(ids, requests[index].args[1])
+                        self.cache_hook.add_partial("generate_until", requests[index].args, texts[index])
+                    bar.update(len(part))
+        return texts
+
+    def _opening(self, text: str, settings: dict[str, Any]) -> tuple[list[int], int]:
+        """The context that is read and the number of tokens to write."""
+        room = int(settings.get("max_gen_toks", self.options.max_gen_toks))
+        limit = self.max_length
+        if limit is not None and room > limit:
+            raise ValueError(
+                f"max_gen_toks is {room}, but the model reads {limit} tokens with the context; "
+                f"set --gen_kwargs max_gen_toks={max(1, limit // 2)} or less"
+            )
+        return self._kept(self.tok_encode(text), room), room
+
+    def _generate(self, contexts: list[list[int]], room: int, numbers: list[int]) -> list[list[int]]:
+        length, known = len(contexts[0]) + room, len(contexts[0])
+        tokens = torch.zeros(len(contexts), length, dtype=torch.int64)
+        tokens[:, :known] = torch.tensor(contexts, dtype=torch.int64).view(-1, known)
+        flags = (torch.arange(length) < known).expand(len(contexts), -1)
+        given = None if not known else (tokens.to(self.device), flags.to(self.device))
+        seeds = [derive_seed(self.options.seed, "generate", number) for number in numbers]
+        generator = RowGenerators(seeds, self.device)
+        drawn = self.sampler.run(self.model, len(contexts), length=length, given=given, generator=generator)
+        ids: list[list[int]] = drawn.tokens[:, known:].tolist()
+        return ids
+
+    def _cut(self, ids: list[int], settings: dict[str, Any]) -> str:
+        """The text before the end of the text and the first of the strings that stop it."""
+        end = self.eot_token_id
+        text = self.tokenizer.decode(ids[: ids.index(end)] if end in ids else ids)
+        until = settings.get("until") or []
+        for stop in [until] if isinstance(until, str) else until:
+            text = text.split(stop)[0] if stop else text
+        return text

@@ -1,0 +1,294 @@
+r"""The backbone that MDLM, UDLM, Duo, SEDD, BD3LM, GIDD and the paper's code share (DDiT), as a `DiT`.
+
+Its tensors fit ours by renaming.  Three things change beside the names, all of them exactly:
+
+    mask outside the vocabulary   the head keeps its first K rows: every family sets the logit of the mask to -inf
+    time ignored (sigma = 0)      the condition c_0 = silu(W_2 silu(W_0 [1, 0] + b_0) + b_2) is constant, and so is
+                                  every modulation W c_0 + b
+    class label y                 W (c + k) + b = W c + (b + W k) with k = silu(E[y]) moves into the biases
+
+Names and shapes are those of the released files; whatever does not fit is named before anything is built.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from tokenloom.nn.transformer import TransformerConfig
+
+Tensors = dict[str, Tensor]
+Shapes = dict[str, list[int]]
+TimeInput = Literal["zero", "time", "sigma"]
+
+EMBEDDING = "vocab_embed.embedding"
+PREFIXES = (
+    "diffusion.model.backbone.",
+    "module.diffusion.model.backbone.",
+    "backbone.backbone.",
+    "backbone.",
+    "module.backbone.",
+    "model.",
+    "",
+)
+BUFFERS = r"rotary_emb\..*|sampling_eps_(min|max)|logit_bias"
+FREQUENCIES = 256
+NAMES = {
+    EMBEDDING: "embedding.table.weight",
+    r"conditioning_input_mlp\.(.*)": r"embedding.mix.\1",
+    r"sigma_map\.mlp\.(.*)": r"time.mlp.\1",
+    r"blocks\.(\d+)\.norm1\.(.*)": r"blocks.\1.norm_attention.\2",
+    r"blocks\.(\d+)\.attn_qkv\.(.*)": r"blocks.\1.attention.qkv.\2",
+    r"blocks\.(\d+)\.attn_out\.(.*)": r"blocks.\1.attention.out.\2",
+    r"blocks\.(\d+)\.norm2\.(.*)": r"blocks.\1.norm_mlp.\2",
+    r"blocks\.(\d+)\.mlp\.0\.(.*)": r"blocks.\1.expand.\2",
+    r"blocks\.(\d+)\.mlp\.2\.(.*)": r"blocks.\1.contract.\2",
+    r"blocks\.(\d+)\.adaLN_modulation\.(.*)": r"blocks.\1.modulation.linear.\2",
+    r"output_layer\.norm_final\.(.*)": r"norm.\1",
+    r"output_layer\.adaLN_modulation\.(.*)": r"modulation.linear.\1",
+    r"output_layer\.linear\.(.*)": r"head.\1",
+}
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What the tensors themselves say."""
+
+    rows: int
+    """V, the rows of the embedding."""
+    width: int
+    depth: int
+    condition: int
+    heads: int | None
+    """None where no buffer of the rotary angles tells."""
+    labels: int
+    """Rows of the table of class labels, 0 without one."""
+    fusion: Literal["none", "shared_mlp", "separate_linear"]
+    """How the absorbing sequence U enters."""
+
+    @property
+    def parameters(self) -> int:
+        """Numbers in all tensors of such a network."""
+        return sum(torch.Size(shape).numel() for shape in shapes(self).values())
+
+
+def shapes(sizes: Sizes) -> Shapes:
+    """Every parameter in the order of registration, which is that of a list of averaged weights."""
+    V, d, c = sizes.rows, sizes.width, sizes.condition
+    found: Shapes = {EMBEDDING: [V, d]}
+    if sizes.fusion == "separate_linear":
+        found |= {"conditioning_vocab_embed.embedding": [V, d]} | _linear("conditioning_input_proj", 2 * d + 1, d)
+    if sizes.fusion == "shared_mlp":
+        found |= _linear("conditioning_input_mlp.0", 2 * d + 1, 4 * d) | _linear("conditioning_input_mlp.2", 4 * d, d)
+    found |= _linear("sigma_map.mlp.0", FREQUENCIES, c) | _linear("sigma_map.mlp.2", c, c)
+    if sizes.labels:
+        found["cond_map.embedding_table.weight"] = [sizes.labels, c]
+    for block in (f"blocks.{index}" for index in range(sizes.depth)):
+        found |= {f"{block}.norm1.weight": [d], f"{block}.attn_qkv.weight": [3 * d, d]}
+        found |= {f"{block}.attn_out.weight": [d, d], f"{block}.norm2.weight": [d]}
+        found |= _linear(f"{block}.mlp.0", d, 4 * d) | _linear(f"{block}.mlp.2", 4 * d, d)
+        found |= _linear(f"{block}.adaLN_modulation", c, 6 * d)
+    found |= {"output_layer.norm_final.weight": [d]} | _linear("output_layer.linear", d, V)
+    return found | _linear("output_layer.adaLN_modulation", c, 2 * d)
+
+
+def _linear(name: str, inputs: int, outputs: int) -> Shapes:
+    return {f"{name}.weight": [outputs, inputs], f"{name}.bias": [outputs]}
+
+
+# -------------------------------------------------------------------- reading
+
+
+def strip_prefix(tensors: Tensors) -> tuple[Tensors, str]:
+    """The tensors of the backbone under their own names, and the prefix they had."""
+    found = {
+        prefix: {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+        for prefix in PREFIXES
+        if prefix + EMBEDDING in tensors
+    }
+    if not found:
+        raise ValueError(_unknown(list(tensors)))
+    (first, own), *others = found.items()
+    for prefix, other in others:
+        if own.keys() != other.keys() or not all(torch.equal(own[name], other[name]) for name in own):
+            raise ValueError(f"the file holds two different backbones, under {first!r} and {prefix!r}")
+    return own, first
+
+
+def _unknown(names: list[str]) -> str:
+    if any("conv" in name or "down_blocks" in name for name in names):
+        return "its tensors are those of a U-Net, and only transformers of this family can be imported"
+    return (
+        f"its tensors are not those of a DDiT: there is no {EMBEDDING} under any known prefix; "
+        f"the first names are {', '.join(sorted(names)[:5]) or 'none'}"
+    )
+
+
+def averaged(tensors: Tensors, shadow: list[Tensor]) -> Tensors:
+    """The moving average in place of the weights; its list has no names, only the order of registration."""
+    names = [name for name in tensors if not re.fullmatch(BUFFERS, name)]
+    if len(names) != len(shadow):
+        raise ValueError(
+            f"the moving average has {len(shadow)} tensors, but the network has {len(names)}; import the raw weights"
+        )
+    for name, value in zip(names, shadow, strict=True):
+        if value.shape != tensors[name].shape:
+            raise ValueError(
+                f"the moving average of {name} has shape {list(value.shape)} where the weight has "
+                f"{list(tensors[name].shape)}; import the raw weights"
+            )
+    return tensors | dict(zip(names, shadow, strict=True))
+
+
+def measure(tensors: Tensors) -> Sizes:
+    """The sizes, and that exactly the tensors of such a network are there."""
+    if not any("adaLN_modulation" in name for name in tensors):
+        raise ValueError(
+            "it has no adaLN_modulation, so it is an autoregressive baseline of this family, whose first token is "
+            "predicted by convention and not by the network; import a diffusion model"
+        )
+    needed = (EMBEDDING, "sigma_map.mlp.0.weight")
+    for name in needed:
+        if name not in tensors or tensors[name].ndim != 2:
+            raise ValueError(f"{name} is missing or is not a matrix, so the size of the network cannot be read")
+    blocks = [int(match[1]) for name in tensors if (match := re.match(r"blocks\.(\d+)\.", name))]
+    labels = tensors.get("cond_map.embedding_table.weight")
+    separate = any(name.startswith("conditioning_input_proj") for name in tensors)
+    shared = any(name.startswith("conditioning_input_mlp") for name in tensors)
+    rows, width = tensors[EMBEDDING].shape
+    sizes = Sizes(
+        rows=rows,
+        width=width,
+        depth=len(set(blocks)),
+        condition=len(tensors["sigma_map.mlp.0.weight"]),
+        heads=_heads(tensors, width),
+        labels=0 if labels is None else len(labels),
+        fusion="separate_linear" if separate else "shared_mlp" if shared else "none",
+    )
+    _check(tensors, shapes(sizes))
+    return sizes
+
+
+def _heads(tensors: Tensors, width: int) -> int | None:
+    """The rotary buffers are the only place in the file where the number of heads shows."""
+    if "rotary_emb.inv_freq" in tensors:
+        return width // (2 * tensors["rotary_emb.inv_freq"].numel())
+    if "rotary_emb.cos_cached" in tensors:
+        return width // tensors["rotary_emb.cos_cached"].shape[-1]
+    return None
+
+
+def _check(tensors: Tensors, expected: Shapes) -> None:
+    bias = tensors.get("logit_bias")
+    if bias is not None and bool(bias.ne(0).any()):
+        raise ValueError(f"logit_bias is {bias.flatten()[0]:g}; only 0, which changes nothing, is known")
+    own = {name: value for name, value in tensors.items() if not re.fullmatch(BUFFERS, name)}
+    for name in (*expected, *own):
+        if name not in own or name not in expected:
+            raise ValueError(f"the weights {'lack' if name not in own else 'have an unknown'} {name}")
+        if list(own[name].shape) != expected[name]:
+            raise ValueError(f"{name} has shape {list(own[name].shape)}, expected {expected[name]}")
+        if not own[name].is_floating_point():
+            raise ValueError(f"{name} holds {str(own[name].dtype).removeprefix('torch.')}, expected floating point")
+
+
+# -------------------------------------------------------------------- writing
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a family makes of the backbone."""
+
+    vocab_size: int
+    """K; the head keeps this many rows."""
+    num_states: int
+    """The embedding keeps this many rows."""
+    length: int
+    heads: int
+    time: TimeInput
+    """What it is shown as its time: always 0, t, or sigma = -log alpha_t."""
+    time_least: float | None = None
+    time_most: float | None = None
+    dropout: float = 0.0
+    label: int | None = None
+    """The class that is settled, of a network with labels; by default the last one, which means none."""
+
+
+def to_dit(tensors: Tensors, sizes: Sizes, target: Target) -> tuple[TransformerConfig, Tensors]:
+    """The config of a `DiT` and its weights."""
+    if sizes.fusion == "separate_linear":
+        raise ValueError(
+            "it reads U through a table of its own (conditioning_fusion separate_linear), and DiT shares one table "
+            "between x_t and U (shared_mlp); such a network has to be trained again"
+        )
+    kept = {name: _wide(value) for name, value in tensors.items() if not re.fullmatch(BUFFERS, name)}
+    table = kept.pop("cond_map.embedding_table.weight", None)
+    if table is not None:
+        _settle_label(kept, table, sizes.labels - 1 if target.label is None else target.label)
+    elif target.label is not None:
+        raise ValueError(f"the network has no class labels, got label {target.label}")
+    kept[EMBEDDING] = kept[EMBEDDING][: target.num_states]
+    for part in ("weight", "bias"):
+        kept[f"output_layer.linear.{part}"] = kept[f"output_layer.linear.{part}"][: target.vocab_size]
+    renamed = {_renamed(name): value for name, value in kept.items()}
+    if target.time == "zero":
+        renamed = _fold_time(renamed)
+    config = TransformerConfig(
+        vocab_size=target.vocab_size,
+        num_states=target.num_states,
+        length=target.length,
+        width=sizes.width,
+        depth=sizes.depth,
+        heads=target.heads,
+        condition=sizes.condition,
+        dropout=target.dropout,
+        time=target.time != "zero",
+        absorbing=sizes.fusion == "shared_mlp",
+        clock="sigma" if target.time == "sigma" else "time",
+        time_scale=1.0,
+        time_least=target.time_least,
+        time_most=target.time_most,
+    )
+    return config, renamed
+
+
+def _wide(value: Tensor) -> Tensor:
+    """At least float32, in which everything here is computed."""
+    return value if value.dtype == torch.float64 else value.float()
+
+
+def _renamed(name: str) -> str:
+    for pattern, ours in NAMES.items():
+        if re.fullmatch(pattern, name):
+            return re.sub(pattern, ours, name)
+    raise ValueError(f"the weights have an unknown {name}")
+
+
+def _settle_label(kept: Tensors, table: Tensor, label: int) -> None:
+    if not 0 <= label < len(table):
+        raise ValueError(f"label must be in 0..{len(table) - 1}, the last one for no class, got {label}")
+    shift = F.silu(table[label].double())
+    for name in [name for name in kept if name.endswith("adaLN_modulation.bias")]:
+        weight = kept[name.removesuffix("bias") + "weight"].double()
+        kept[name] = (kept[name].double() + weight @ shift).to(kept[name].dtype)
+
+
+def _fold_time(renamed: Tensors) -> Tensors:
+    """The condition at sigma = 0, whose features are ones and then zeros, in every modulation."""
+    first, first_bias, second, second_bias = (
+        renamed[f"time.mlp.{name}"].double() for name in ("0.weight", "0.bias", "2.weight", "2.bias")
+    )
+    condition = F.silu(second @ F.silu(first[:, : FREQUENCIES // 2].sum(1) + first_bias) + second_bias)
+    folded: Tensors = {}
+    for name, value in renamed.items():
+        if name.endswith("modulation.linear.weight"):
+            bias = renamed[name.removesuffix("weight") + "bias"].double()
+            folded[name.removesuffix("linear.weight") + "constant"] = (value.double() @ condition + bias).to(
+                value.dtype
+            )
+        elif not name.startswith("time.mlp.") and not name.endswith("modulation.linear.bias"):
+            folded[name] = value
+    return folded

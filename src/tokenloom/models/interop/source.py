@@ -1,0 +1,166 @@
+"""Where a checkpoint of another library lies, and what it holds: its config, its tensors and their moving average.
+
+A source is a folder, a file or a name on the Hub, from which only configs, safetensors and tokenizers are fetched,
+never code.  A pickle is opened only for the import command.
+"""
+
+import hashlib
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
+
+from tokenloom.models.interop.ddit import EMBEDDING, Tensors
+from tokenloom.models.interop.pickles import plain, read_pickle
+from tokenloom.support.extras import optional
+from tokenloom.support.hub import hub_or_cache
+from tokenloom.support.reading import file_sum, read_json
+
+SAFE = ("*.safetensors", "*.safetensors.index.json")
+PICKLES = ("pytorch_model.bin", "*.bin", "*.ckpt", "*.pt", "*.pth")
+FETCHED = ("config.json", *SAFE, "tokenizer*", "special_tokens_map.json", "added_tokens.json", "vocab*", "merges.txt")
+
+
+@dataclass(frozen=True)
+class Located:
+    """A checkpoint on this machine."""
+
+    name: str
+    """What it is called: the name on the Hub, the folder or the file."""
+    folder: Path
+    weights: tuple[Path, ...]
+    """One file, or the parts of one."""
+    revision: str | None = None
+
+    @property
+    def is_pickle(self) -> bool:
+        """Whether only a pickle holds the weights."""
+        return self.weights[0].suffix != ".safetensors"
+
+    @property
+    def sha256(self) -> str:
+        """A checksum of the files of weights."""
+        sums = [file_sum(path) for path in self.weights]
+        return sums[0] if len(sums) == 1 else hashlib.sha256("".join(sums).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Content:
+    """What a checkpoint holds."""
+
+    config: dict[str, Any]
+    tensors: Tensors
+    average: list[Tensor] | None = None
+    """The moving average of the parameters, in their order."""
+
+
+def locate_source(source: str | Path, pickles: bool) -> Located:
+    """The files of a source; those of a Hub name are fetched first."""
+    path = Path(source)
+    if os.path.isdir(path):
+        return Located(path.name or str(path), path, _weights(path, pickles, str(source)))
+    if os.path.isfile(path):
+        return Located(path.name, path.parent, (_allowed(path, pickles, str(source)),))
+    if not re.fullmatch(r"\w[\w.-]*(/[\w.-]+)?", str(source)):
+        raise ValueError(f"there is no file or folder {source}, and a name on the Hub looks like owner/name")
+    folder = _fetch(str(source), pickles)
+    revision = folder.name if folder.parent.name == "snapshots" else None
+    return Located(str(source), folder, _weights(folder, pickles, str(source)), revision)
+
+
+def _fetch(name: str, pickles: bool) -> Path:
+    hub = optional("huggingface_hub", "text")
+    patterns = [*FETCHED, *(PICKLES[:1] if pickles else ())]
+    try:
+        with hub_or_cache():
+            return Path(hub.snapshot_download(name, allow_patterns=patterns))
+    except Exception as error:
+        raise ValueError(
+            f"{name} is not a run, a model or the name of a bundled one, and it could not be fetched from the Hub "
+            f"({type(error).__name__}: {' '.join(str(error).split())[:120]})"
+        ) from error
+
+
+def _weights(folder: Path, pickles: bool, source: str) -> tuple[Path, ...]:
+    safe = sorted(path for path in folder.glob("*.safetensors") if path.is_file())
+    if safe:
+        whole = [path for path in safe if path.name == "model.safetensors"]
+        return tuple(whole or safe)
+    unsafe = [path for pattern in PICKLES for path in sorted(folder.glob(pattern)) if path.is_file()]
+    if not unsafe:
+        raise ValueError(f"{folder} holds no weights: neither safetensors nor {', '.join(PICKLES)}")
+    return (_allowed(unsafe[0], pickles, source),)
+
+
+def _allowed(path: Path, pickles: bool, source: str) -> Path:
+    if path.suffix == ".safetensors" or pickles:
+        return path
+    if not any(path.match(pattern) for pattern in PICKLES):
+        raise ValueError(f"{path} is neither safetensors nor one of {', '.join(PICKLES[1:])}")
+    raise ValueError(
+        f"{path.name} is a pickle, which is never loaded; run `tokenloom import {source} --to FOLDER`, whose reader "
+        "builds nothing but tensors and values, and load FOLDER"
+    )
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """The config.json of a folder; empty where there is none."""
+    path = folder / "config.json"
+    if not os.path.lexists(path):
+        return {}
+    try:
+        config = read_json(path)
+    except ValueError as error:
+        raise ValueError(f"{path} is not readable: {error}") from error
+    if not isinstance(config, dict):
+        raise ValueError(f"{path} must hold an object, got {str(config)[:80]}")
+    return config
+
+
+def read_content(located: Located) -> Content:
+    """Config, tensors and average of a checkpoint."""
+    config = read_config(located.folder)
+    if not located.is_pickle:
+        tensors: Tensors = {}
+        for path in located.weights:
+            try:
+                tensors |= load_file(path)
+            except (OSError, SafetensorError) as error:
+                raise ValueError(f"{path} is not readable safetensors: {error}") from error
+        return Content(config, tensors)
+    content = read_pickle(located.weights[0])
+    if not isinstance(content, dict):
+        raise ValueError(f"{located.weights[0]} holds no dictionary of tensors")
+    return Content(_stored_config(content) | config, _stored_tensors(content, located), _stored_average(content))
+
+
+def _stored_config(content: dict[str, Any]) -> dict[str, Any]:
+    """The config of the run that a Lightning checkpoint carries."""
+    stored = plain(content.get("hyper_parameters")) or {}
+    config = stored.pop("config", None) if isinstance(stored, dict) else None
+    return {**stored, **config} if isinstance(config, dict) else {}
+
+
+def _stored_tensors(content: dict[str, Any], located: Located) -> Tensors:
+    inner = next((content[key] for key in ("backbone_state_dict", "state_dict") if key in content), content)
+    if not any(name.endswith(EMBEDDING) for name in inner if isinstance(name, str)):
+        inner = inner.get("model", inner)
+    tensors = {str(name): value for name, value in inner.items() if isinstance(value, Tensor)}
+    if not tensors:
+        raise ValueError(f"{located.weights[0]} holds no tensors")
+    return tensors
+
+
+def _stored_average(content: dict[str, Any]) -> list[Tensor] | None:
+    stored = content.get("ema")
+    if not isinstance(stored, dict):
+        return None
+    average = stored.get("shadow_params")
+    if not isinstance(average, list) or not all(isinstance(value, Tensor) for value in average):
+        raise ValueError("its moving average (ema.shadow_params) is not a list of tensors; import the raw weights")
+    return average

@@ -1,0 +1,128 @@
+"""What the vocabulary of a language model says beside its words: the mask, the frame, and ids that are never text.
+
+The names of special tokens are read from the files beside a model, and where they say nothing, known by custom.
+"""
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Bool
+from torch import Tensor
+
+from tokenloom.models.tokenizer import Subwords, Tokenizer, build_tokenizer, load_tokenizer
+from tokenloom.support.extras import optional
+from tokenloom.support.reading import read_json, read_text
+
+FILES = ("tokenizer.json", "*vocab.json", "*vocab.txt")
+ROLES = ("special_tokens_map.json", "tokenizer_config.json")
+MASKS = ("[MASK]", "<mask>", "<|mask|>", "<|mdm_mask|>")
+FIRSTS = ("[CLS]", "<cls>", "<s>")
+LASTS = ("[SEP]", "<sep>", "<eos>", "</s>")
+SPECIAL = re.compile(r"\[(PAD|UNK|CLS|SEP|MASK|BOS|EOS)\]|<(s|/s|pad|unk|mask|cls|sep|bos|eos)>|<\|(mask|mdm_mask)\|>")
+NEVER_USED = re.compile(r"\[unused\d+\]|madeupword\d+|<null_\d+>")
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """The ids of a language model that stand for something else than text."""
+
+    mask: int | None
+    first: int | None
+    """What is shown before a sequence."""
+    last: int | None
+    """What is shown behind it."""
+    special: Bool[Tensor, "vocab"]
+    """Names of roles, and words that were never used."""
+    nameless: Bool[Tensor, "vocab"]
+    """Rows without a token."""
+
+
+def tokenizer_of(given: str | Path | Tokenizer | None, folder: Path) -> Tokenizer | None:
+    """The tokenizer that was named, else that of the folder, else none."""
+    if isinstance(given, Tokenizer):
+        return given
+    place = folder if given is None else Path(given)
+    found = next((path for pattern in FILES for path in sorted(place.glob(pattern))), None) if place.is_dir() else place
+    if found is not None and found.name.endswith("vocab.txt") and found.is_file():
+        words = read_text(found).splitlines()
+        return load_tokenizer(found) if any(word.startswith("##") for word in words) else symbols(words)
+    if given is None:
+        return None if found is None else load_tokenizer(folder)
+    return build_tokenizer(str(given), ())
+
+
+def symbols(words: list[str]) -> Tokenizer:
+    """A vocabulary without pieces of words, as of molecules or proteins: text is cut into the longest symbols it has.
+
+    What stands in square brackets is one symbol, known or not, and white space is nothing.
+    """
+    library = optional("tokenizers", "text")
+    unknown = next((word for word in words if word in ("[UNK]", "<unk>")), None)
+    if unknown is None:
+        raise ValueError("a vocabulary of symbols needs a token for unknown ones, [UNK] or <unk>")
+    roles = [word for word in words if SPECIAL.fullmatch(word) or NEVER_USED.fullmatch(word)]
+    known = sorted(set(words) - set(roles) - {""}, key=lambda word: (-len(word), word))
+    pattern = "|".join([r"\[[^\[\]]*\]", *map(re.escape, known)])
+    tokenizer = library.Tokenizer(library.models.WordLevel({word: id for id, word in enumerate(words)}, unknown))
+    tokenizer.normalizer = library.normalizers.Replace(library.Regex(r"\s+"), "")
+    tokenizer.pre_tokenizer = library.pre_tokenizers.Split(library.Regex(pattern), "isolated")
+    tokenizer.decoder = library.decoders.Fuse()
+    tokenizer.add_special_tokens(roles)
+    return Subwords(tokenizer.to_str())
+
+
+def framed(tokenizer: Tokenizer | None) -> Tokenizer | None:
+    """The tokenizer of a network that puts both ends around a text by itself."""
+    if not isinstance(tokenizer, Subwords):
+        return tokenizer
+    return Subwords(json.dumps(json.loads(tokenizer.to_json())["tokenizer"]), framed=True)
+
+
+def read_vocabulary(tokenizer: Tokenizer | None, folder: Path, config: dict[str, Any], size: int) -> Vocabulary:
+    """The roles of ids 0..size - 1, from the tokenizer, the files beside it and the config."""
+    if tokenizer is not None and tokenizer.vocab_size > size:
+        raise ValueError(
+            f"the tokenizer has {tokenizer.vocab_size:,} ids, but the network reads {size:,}; name its own"
+        )
+    ids, marked = _ids(tokenizer)
+    roles = _roles(folder)
+    names = {name for name in ids if SPECIAL.fullmatch(name) or NEVER_USED.fullmatch(name)} | set(roles.values())
+    special, nameless = (torch.zeros(size, dtype=torch.bool) for _ in range(2))
+    special[[*marked, *(ids[name] for name in names if name in ids)]] = True
+    if ids:
+        nameless[sorted(set(range(size)) - set(ids.values()))] = True
+
+    def find(keys: tuple[str, ...], customary: tuple[str, ...]) -> int | None:
+        said = [ids[roles[key]] for key in keys if roles.get(key) in ids]
+        known = [ids[name] for name in customary if name in ids]
+        stored = [config[f"{key}_id"] for key in keys if isinstance(config.get(f"{key}_id"), int)]
+        return next((id for id in (*said, *known, *stored) if 0 <= id < size), None)
+
+    mask = find(("mask_token",), MASKS)
+    return Vocabulary(
+        mask, find(("cls_token", "bos_token"), FIRSTS), find(("sep_token", "eos_token"), LASTS), special, nameless
+    )
+
+
+def _ids(tokenizer: Tokenizer | None) -> tuple[dict[str, int], list[int]]:
+    """The id of every token, and those that are marked as special."""
+    if not isinstance(tokenizer, Subwords):
+        return {}, []
+    stored = optional("tokenizers", "text").Tokenizer.from_str(json.dumps(json.loads(tokenizer.to_json())["tokenizer"]))
+    return stored.get_vocab(), [id for id, token in stored.get_added_tokens_decoder().items() if token.special]
+
+
+def _roles(folder: Path) -> dict[str, str]:
+    """The names of special tokens that the files of a folder give."""
+    found: dict[str, str] = {}
+    for name in ROLES:
+        record = read_json(folder / name) if (folder / name).is_file() else {}
+        for key, value in record.items() if isinstance(record, dict) else ():
+            content = value.get("content") if isinstance(value, dict) else value
+            if key.endswith("_token") and isinstance(content, str):
+                found.setdefault(key, content)
+    return found

@@ -1,0 +1,47 @@
+"""One way to a model, whoever wrote it: `tokenloom.load`.
+
+A run, a model folder or a bundled name is read as it is.  Anything else that holds weights (a folder, a file, a name on
+the Hub) is imported, as long as no pickle has to be opened.
+"""
+
+import difflib
+import os
+import re
+from pathlib import Path
+
+from tokenloom.models.bundled import bundled_names, is_bundled
+from tokenloom.models.interop.importing import import_model
+from tokenloom.models.interop.source import PICKLES
+from tokenloom.models.model import DiffusionModel
+from tokenloom.models.store import foreign, load_model, model_folder
+from tokenloom.support.typed import checked
+
+HUB_NAME = r"\w[\w.-]*(/[\w.-]+)?"
+
+
+@checked
+def load(source: str | Path, tokenizer: str | Path | None = None) -> DiffusionModel:
+    """The model of a run, a model folder, a bundled name, or of another library: a folder, a file or a Hub name.
+
+    `tokenizer` replaces the one of a model of another library: a file, a folder with a vocabulary or a Hub name.
+    """
+    if is_foreign(source):
+        return import_model(source, tokenizer=tokenizer).model
+    if tokenizer is not None:
+        raise ValueError(f"{source} carries its own tokenizer; leave out tokenizer={str(tokenizer)!r}")
+    return load_model(source)
+
+
+def is_foreign(source: str | Path) -> bool:
+    """Whether a source has to be imported."""
+    path = Path(source)
+    if is_bundled(source) or model_folder(source) is not None:
+        return False
+    if os.path.isdir(path):  # which, unlike Path's own, answers for any name
+        weights = [file for pattern in ("*.safetensors", *PICKLES) for file in path.glob(pattern)]
+        return foreign(path) is not None or (bool(weights) and not (path / "config.json").exists())
+    if os.path.exists(path):
+        return path.is_file()
+    local = path.is_absolute() or (path.parent != Path() and os.path.exists(path.parent))
+    close = "/" not in str(source) and difflib.get_close_matches(str(source), bundled_names())
+    return not local and not close and re.fullmatch(HUB_NAME, str(source)) is not None

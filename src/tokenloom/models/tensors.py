@@ -1,0 +1,92 @@
+"""Tensors of a file against those that a network asks for, by name, shape and kind of number.
+
+A file may claim a network of any size.  So it is built within a budget, in tensors and in numbers, which the weights of
+the file set: one that asks for more is given up before the memory is asked for.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from tokenloom.support.reading import open_regular
+
+Module = TypeVar("Module", bound=nn.Module)
+FACTORIES = (torch.empty, torch.zeros, torch.ones, torch.full, torch.rand, torch.randn)
+"""What parameters are made with."""
+SPARE_TENSORS, SPARE_NUMBERS = 256, 1 << 24
+"""What a constructor may make beyond four times what it keeps: parts that it replaces, masks, tables."""
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """All tensors of a safetensors file."""
+    open_regular(path).close()
+    try:
+        return load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise ValueError(f"{path.name} is not a safetensors file: {error}") from error
+
+
+def check_header(path: Path) -> None:
+    """Raise unless the file is as long as its header says; nothing else of it is read."""
+    open_regular(path).close()
+    try:
+        with safe_open(path, "pt"):
+            pass
+    except (SafetensorError, OSError) as error:
+        raise ValueError(f"{path.name} is not a safetensors file: {error}") from error
+
+
+def check_tensors(expected: Mapping[str, Tensor], found: Mapping[str, Tensor], what: str = "the weights") -> None:
+    """Raise unless the names, the shapes and the kinds of numbers agree; any float may stand for another."""
+    for name in (*expected, *found):
+        if name not in found or name not in expected:
+            raise ValueError(f"{what} {'lack' if name not in found else 'have an unknown'} {name}")
+        asked, given = expected[name], found[name]
+        if given.shape != asked.shape:
+            raise ValueError(
+                f"the weight {name} has shape {list(given.shape)}, but the config asks for {list(asked.shape)}"
+            )
+        if given.dtype != asked.dtype and not (given.is_floating_point() and asked.is_floating_point()):
+            raise ValueError(f"the weight {name} holds {given.dtype}, but the config asks for {asked.dtype}")
+
+
+def built_to_fit(build: Callable[[], Module], weights: Mapping[str, Tensor], what: str) -> Module:
+    """The module, if these are its weights; it is given up as soon as it outgrows them."""
+    try:
+        with Budget(weights, what):
+            module = build()
+    except ValueError:
+        raise
+    except Exception as error:  # of a constructor that does not expect values from a file
+        raise ValueError(f"{what} cannot be built: {error or type(error).__name__}") from error
+    check_tensors(module.state_dict(), weights)
+    return module
+
+
+class Budget(TorchFunctionMode):
+    """Inside, no more tensors and numbers can be made than a network with these weights may need."""
+
+    def __init__(self, weights: Mapping[str, Tensor], what: str) -> None:
+        super().__init__()
+        self.what = what
+        self.tensors = 4 * len(weights) + SPARE_TENSORS
+        self.numbers = 4 * sum(tensor.numel() for tensor in weights.values()) + SPARE_NUMBERS
+
+    def __torch_function__(
+        self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        named = kwargs or {}
+        if function in FACTORIES:
+            size = args[0] if args and not isinstance(args[0], int) else args or named.get("size", ())
+            self.tensors -= 1
+            self.numbers -= math.prod(side for side in size if isinstance(side, int))
+            if min(self.tensors, self.numbers) < 0:
+                raise ValueError(f"{self.what} is much larger than its weights in the file")
+        return function(*args, **named)

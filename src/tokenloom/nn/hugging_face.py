@@ -1,0 +1,198 @@
+"""A network of the library transformers as one of ours: built from its own config, split into features and head.
+
+    logits = W h + b + forbidden,    forbidden = -inf at every id that never stands for text, else 0
+
+h is what the network hands to its last linear map (W, b), which is taken out of it and replaced by the identity.  So
+`head` gives logits at any subset of positions, as the samplers ask for them.  A matrix that the config ties to the
+embedding stays that one tensor: it is trained, moved and saved once.
+
+Only classes of the library itself are built.  Whatever a config says about code, kernels or number formats is dropped.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from tokenloom.nn.base import Network, NetworkOptions, Task
+from tokenloom.support.extras import optional
+from tokenloom.types import PerRow, Tokens
+
+DROPPED = {
+    "architectures",
+    "attn_implementation",
+    "auto_map",
+    "dtype",
+    "experts_implementation",
+    "name_or_path",
+    "quantization_config",
+    "torch_dtype",
+    "torchscript",
+    "transformers_version",
+    "use_cache",
+}
+"""What a config may say beside the sizes of a network, and what is not ours to follow."""
+
+
+@dataclass(frozen=True)
+class PretrainedConfig:
+    """The config of a network of the library transformers."""
+
+    architecture: dict[str, Any]
+    """Its own config.json, with its `model_type`."""
+    length: int | None = field(default=None, kw_only=True)
+    """The longest sequence, where it is shorter than what the network has positions for."""
+
+    @property
+    def vocab_size(self) -> int:
+        """K, one logit each; the mask is among them."""
+        return int(self.architecture["vocab_size"])
+
+    def __post_init__(self) -> None:
+        for key, kind in (("model_type", str), ("vocab_size", int)):
+            if not isinstance(self.architecture.get(key), kind):
+                raise ValueError(f"the config of a network of transformers lacks {key}")
+
+
+@dataclass(frozen=True)
+class PretrainedOptions(NetworkOptions):
+    """Nothing to choose: such a network comes with its weights."""
+
+    kind: str = "masked-lm"
+
+    def build(self, task: Task) -> nn.Module:
+        raise ValueError(
+            f"a {self.kind} network comes with its weights and is not trained from scratch; import it with "
+            "`tokenloom import SOURCE --to FOLDER` and train it further with `tokenloom train --from FOLDER`"
+        )
+
+
+class PretrainedHead(nn.Module):
+    """The last linear map of a network, with -inf at the forbidden ids."""
+
+    is_linear = True
+    own_weight: Tensor | None
+    own_bias: Tensor | None
+
+    def __init__(self, weight: Tensor, bias: Tensor | None, table: nn.Module, forbidden: Bool[Tensor, "vocab"]) -> None:
+        super().__init__()
+        tied = weight is getattr(table, "weight", None)
+        self.own_weight = None if tied else weight
+        self.own_bias = bias
+        self._tied: tuple[Any, ...] = (table,) if tied else ()  # in a tuple it is not a part of the head: saved once
+        barrier = torch.zeros_like(forbidden, dtype=weight.dtype).masked_fill(forbidden, -torch.inf)
+        self.register_buffer("barrier", barrier, persistent=False)
+        self.barrier: Tensor
+
+    @property
+    def weight(self) -> Float[Tensor, "vocab width"]:
+        """One row per token."""
+        weight: Any = self._tied[0].weight if self._tied else self.own_weight
+        return weight  # type: ignore[no-any-return]
+
+    @property
+    def bias(self) -> Float[Tensor, "vocab"]:
+        """That of the network, and -inf at the forbidden ids, where no gradient arrives."""
+        return self.barrier if self.own_bias is None else self.own_bias + self.barrier
+
+    def forward(self, features: Float[Tensor, "*rows width"]) -> Float[Tensor, "*rows vocab"]:
+        return F.linear(features, self.weight, self.bias)
+
+
+class Pretrained(Network):
+    """What the networks of transformers share; a subclass says how tokens are shown to them."""
+
+    Config = PretrainedConfig
+    Options = PretrainedOptions
+    auto: ClassVar[str]
+    """The class of transformers that builds the network from its config."""
+
+    timeless = True
+    config: PretrainedConfig
+
+    def __init__(
+        self, config: PretrainedConfig, forbidden: Bool[Tensor, "vocab"], pretrained: nn.Module | None = None
+    ) -> None:
+        super().__init__(config)
+        K = config.vocab_size
+        if forbidden.shape != (K,) or bool(forbidden.all()):
+            raise ValueError(
+                f"forbidden must flag some but not all of {K} ids, got {int(forbidden.sum())} flags of {len(forbidden)}"
+            )
+        self.body: Any = build_pretrained(config.architecture, self.auto) if pretrained is None else pretrained
+        self.head = split_head(self.body, forbidden)
+        self.num_states = self.num_outputs = K
+        self.length = longest_sequence(self.body.config, config.length)
+
+    def constants(self) -> dict[str, Tensor]:
+        return {"forbidden": self.head.barrier.isneginf()}
+
+    def features(self, tokens: Tokens, time: PerRow) -> Float[Tensor, "batch length width"]:
+        """Everything but the head; the time is not read."""
+        if tokens.shape[1] > self.length:
+            raise ValueError(f"this network reads at most {self.length} positions, got {tokens.shape[1]}")
+        return self.read(tokens)
+
+    def forward(self, tokens: Tokens, time: PerRow, features_only: bool = False) -> Float[Tensor, "batch length out"]:
+        features = self.features(tokens, time)
+        logits: Tensor = features if features_only else self.head(features)
+        return logits
+
+    def read(self, tokens: Tokens) -> Float[Tensor, "batch length width"]:
+        """What the network without its last map gives at every token."""
+        raise NotImplementedError
+
+
+def build_pretrained(architecture: Mapping[str, Any], auto: str) -> Any:
+    """A network with random weights in float32, from its own config."""
+    library = optional("transformers", "evaluate")
+    library.utils.logging.set_verbosity_error()
+    kept = {key: value for key, value in architecture.items() if key not in DROPPED and not key.startswith("_")}
+    kind = kept.pop("model_type")
+    try:
+        config = library.AutoConfig.for_model(kind, **kept)
+        builder = getattr(library, auto)
+        try:
+            return builder.from_config(config, attn_implementation="sdpa").eval()
+        except ValueError as error:
+            if "scaled_dot_product_attention" not in str(error):
+                raise
+            return builder.from_config(config, attn_implementation="eager").eval()
+    except Exception as error:
+        reason = " ".join(str(error).split())[:200]
+        raise ValueError(
+            f"transformers {library.__version__} cannot build a network of type {kind!r}: {reason}"
+        ) from error
+
+
+def longest_sequence(config: Any, asked: int | None, lost: int = 0) -> int:
+    """How many tokens a network reads at most, when `lost` of its positions hold none."""
+    positions = getattr(config, "max_position_embeddings", None)
+    if not isinstance(positions, int) or positions <= lost:
+        raise ValueError(f"max_position_embeddings must be a whole number above {lost}, got {positions}")
+    if asked is not None and not 1 <= asked <= positions - lost:
+        raise ValueError(f"the length must be in 1..{positions - lost}, for which there are positions, got {asked}")
+    return positions - lost if asked is None else asked
+
+
+def split_head(model: Any, forbidden: Bool[Tensor, "vocab"]) -> PretrainedHead:
+    """Take the last linear map out of a network, which then gives features where it gave logits."""
+    decoder = model.get_output_embeddings()
+    if not isinstance(decoder, nn.Linear):
+        raise ValueError(f"{type(model).__name__} does not end in a linear map to the vocabulary")
+    name = next(name for name, module in model.named_modules() if module is decoder)
+    place, _, own = name.rpartition(".")
+    parent, weight, bias = model.get_submodule(place), decoder.weight, decoder.bias
+    setattr(parent, own, nn.Identity())
+    outer = getattr(parent, "bias", None)
+    if isinstance(
+        outer, nn.Parameter
+    ):  # ESM adds its bias behind the map; BERT's is that of the map under a second name
+        bias = outer if bias is None else bias
+        del parent.bias
+        parent.bias = 0.0
+    return PretrainedHead(weight, bias, model.get_input_embeddings(), forbidden)

@@ -1,0 +1,29 @@
+"""Rows of a vocabulary a few at a time: what is computed on the way is then small beside the rows themselves.
+
+Every row is treated alone, so a result does not depend on the size of a chunk.
+"""
+
+from collections.abc import Callable
+
+from torch import Tensor
+
+CHUNK_ELEMENTS = 1 << 21
+
+
+def chunks(count: int, width: int) -> list[slice]:
+    """Slices of 0..count-1 of at most CHUNK_ELEMENTS numbers each, for rows of this width; one where there are none."""
+    size = max(1, CHUNK_ELEMENTS // max(1, width))
+    return [slice(start, min(start + size, count)) for start in range(0, max(1, count), size)]
+
+
+def by_chunks(count: int, width: int, compute: Callable[[slice], Tensor]) -> Tensor:
+    """`compute` of all rows, chunk by chunk into one tensor."""
+    first, *others = chunks(count, width)
+    part = compute(first)
+    if not others:
+        return part
+    whole = part.new_empty(count, *part.shape[1:])
+    whole[first] = part
+    for other in others:
+        whole[other] = compute(other)
+    return whole

@@ -1,0 +1,126 @@
+"""Files that others may have damaged or made up: read within limits, and every fault is a ValueError in one sentence.
+
+Only regular files are read, so no device is read without end and no pipe is waited for.  JSON is read strictly: UTF-8,
+no key twice, no NaN or infinity, whole numbers of 64 bits, and no deeper than any of our own files.
+"""
+
+import hashlib
+import json
+import math
+import os
+import stat
+from contextlib import suppress
+from io import BufferedReader
+from pathlib import Path
+from typing import Any, NoReturn
+
+LIMIT = 128 << 20
+"""Bytes of the largest JSON file; a config with a tokenizer of 262,144 tokens has about half as many."""
+DEPTH = 64
+CHUNK = 1 << 20
+KINDS = {
+    stat.S_IFREG: "a file",
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFSOCK: "a socket",
+}
+
+
+def kind_of(path: Path) -> str | None:
+    """What is under a name, in words; None where nothing is."""
+    with suppress(OSError, ValueError):
+        return KINDS.get(stat.S_IFMT(path.stat().st_mode), "something else")
+    return None
+
+
+def open_regular(path: Path) -> BufferedReader:
+    """A file to read from; anything else is refused without waiting for it."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    except FileNotFoundError as error:
+        raise ValueError(f"{path.name} is missing") from error
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ValueError(f"{path.name} cannot be read: {reason}") from error
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise ValueError(f"{path.name} is {kind_of(path)}, not a file")
+    return os.fdopen(descriptor, "rb")
+
+
+def file_sum(path: Path) -> str:
+    """The SHA-256 of a file, a piece at a time."""
+    total = hashlib.sha256()
+    with open_regular(path) as file:
+        while piece := file.read(CHUNK):
+            total.update(piece)
+    return total.hexdigest()
+
+
+def read_text(path: Path, limit: int = LIMIT) -> str:
+    """A text file of some size."""
+    with open_regular(path) as file:
+        raw = file.read(limit + 1)
+    if not raw.strip(b" \t\r\n\0"):
+        raise ValueError(f"{path.name} is empty")
+    if len(raw) > limit:
+        raise ValueError(f"{path.name} has more than {limit:,} bytes, the limit of such a file")
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path.name} is not UTF-8 text: {error.reason} at byte {error.start}") from error
+
+
+def read_json(path: Path, limit: int = LIMIT) -> Any:
+    """The value of a JSON file."""
+    text = read_text(path, limit)
+    try:
+        return parse_json(text)
+    except ValueError as error:
+        raise ValueError(f"{path.name} is not JSON: {error}") from error
+
+
+def parse_json(text: str) -> Any:
+    """The value of a JSON text."""
+    try:
+        value = json.loads(
+            text, object_pairs_hook=_object, parse_int=_whole, parse_float=_number, parse_constant=_constant
+        )
+    except RecursionError as error:
+        raise ValueError(f"it is nested deeper than {DEPTH} levels") from error
+    _check_depth(value, DEPTH)
+    return value
+
+
+def _check_depth(value: Any, left: int) -> None:
+    if left < 0:
+        raise ValueError(f"it is nested deeper than {DEPTH} levels")
+    if isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            _check_depth(item, left - 1)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"the key {next(key for key in found if keys.count(key) > 1)!r} is there twice")
+    return found
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > 20 or not -(2**63) <= int(digits) < 2**63:
+        raise ValueError(f"the number {digits[:20]}... does not fit 64 bits")
+    return int(digits)
+
+
+def _number(digits: str) -> float:
+    if not math.isfinite(value := float(digits)):
+        raise ValueError(f"the number {digits[:20]} is too large")
+    return value
+
+
+def _constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a number in JSON")

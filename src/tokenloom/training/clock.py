@@ -1,0 +1,74 @@
+"""The time of a run, over all its parts, with some of it kept back for what comes after the last step."""
+
+import math
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tokenloom.support.words import counted
+from tokenloom.training.config import TrainConfig
+
+FORWARD = 0.7
+"""What validating a batch costs beside a step on it: two terms, each without the backward pass."""
+
+MARGIN = 1.2
+
+
+class Clock:
+    """`limit` minutes in all (None: no limit), of which earlier parts of the run took `before` seconds."""
+
+    def __init__(self, limit: float | None) -> None:
+        self.limit = math.inf if limit is None else limit * 60
+        self.before = 0.0
+        self._reserve = 0.0
+        self._took: dict[str, float] = {}
+        self._started = time.monotonic()
+
+    def here(self) -> float:
+        """Seconds since this part of the run began."""
+        return time.monotonic() - self._started
+
+    @property
+    def minutes(self) -> float:
+        """Minutes of the whole run."""
+        return (self.before + self.here()) / 60
+
+    def left(self) -> float:
+        """Seconds for further steps."""
+        return self.limit - self._reserve - self.minutes * 60
+
+    def share(self) -> float:
+        """How much of the time for steps is over, in [0, 1]."""
+        return min(1.0, self.minutes * 60 / max(1e-9, self.limit - self._reserve))
+
+    @contextmanager
+    def timing(self, what: str) -> Iterator[None]:
+        """Keep in mind how long a step, a figure or saving takes; a pause of the machine counts only in part."""
+        begin = time.monotonic()
+        yield
+        took = time.monotonic() - begin
+        self._took[what] = min(took, 2 * self._took.get(what, took))
+
+    def over(self, validation: float) -> bool:
+        """Whether a further step would leave too little time for the end.
+
+        The end takes as long as the last figure and saving did; before the first, a validation of `validation` batches
+        is guessed from the steps.  At most a quarter of the time is kept back.
+        """
+        step = self._took.get("step", 0.0)
+        end = self._took.get("figure", FORWARD * validation * step) + self._took.get("saving", step)
+        self._reserve = min(MARGIN * end, self.limit / 4)
+        return self.left() < step
+
+
+def ended(config: TrainConfig, step: int, minutes: float) -> str | None:
+    """That a run is finished, and what to pass to continue it; None if it is not."""
+    remedies: list[str] = []
+    if config.max_steps is not None and step >= config.max_steps:
+        remedies.append(f"--max-steps {2 * step}")
+    if config.max_minutes is not None and minutes >= config.max_minutes:
+        remedies.append(f"--max-minutes {2 * minutes:.3g}")
+    if not remedies:
+        return None
+    reached = f"{counted(step, 'step')} in {minutes:.1f} minutes"
+    return f"the run is finished ({reached}) and nothing is left to do; to train it further, add {' '.join(remedies)}"

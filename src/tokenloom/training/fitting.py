@@ -1,0 +1,195 @@
+"""A run that fits its time and its machine: a network as large as the time allowed can train.
+
+A network of N parameters is worth its size once it has seen some `TOKENS_PER_PARAMETER` N tokens; with fewer, a smaller
+one ends lower.  So a few steps of each size are timed, from the smallest up, and the largest that comes that far in the
+time left is taken.  Only the options that the config names in `fit` are chosen; the others are kept.
+
+On a busy machine threads wait for one another, and one that does not run stops them all: half as many are tried, as
+long as that is faster.
+"""
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from operator import attrgetter
+from statistics import median
+from typing import Any
+
+import torch
+
+from tokenloom.data.base import Dataset
+from tokenloom.nn.size import count_parameters, heads_for
+from tokenloom.objectives.head_loss import training_loss
+from tokenloom.support.words import counted
+from tokenloom.training.batches import training_batch
+from tokenloom.training.build import build_model, objective_of, task_of
+from tokenloom.training.clock import FORWARD, Clock
+from tokenloom.training.config import TrainConfig
+from tokenloom.training.reporting import Reporter
+from tokenloom.training.setup import adam
+
+TOKENS_PER_PARAMETER = 6.0
+TIMED_STEPS, TIMED_SHARE = 3, 0.003
+"""The most steps that are timed after the first, and the part of the time left after which no further one is."""
+
+VALIDATIONS, VALIDATING = 8, 0.05
+"""About how many a run has, and the most of its time that they may take."""
+
+AVERAGED = 0.03
+"""The part of a run that its average reaches back."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """A network, the tokens of a step that suit it, and a learning rate."""
+
+    width: int
+    depth: int
+    tokens: int
+    lr: float
+
+
+SIZES = (
+    Size(64, 2, 2048, 3e-3),
+    Size(96, 3, 2048, 2e-3),
+    Size(128, 4, 2048, 2e-3),
+    Size(192, 5, 4096, 1.5e-3),
+    Size(256, 6, 4096, 1e-3),
+    Size(384, 8, 8192, 7e-4),
+    Size(512, 10, 16384, 5e-4),
+    Size(768, 12, 32768, 3e-4),
+)
+
+
+def fitted(config: TrainConfig, data: Dataset, fabric: Any, clock: Clock, reporter: Reporter) -> TrainConfig:
+    """The config with the options of `fit` chosen, and none left to choose; unchanged where no time is set."""
+    if not config.fit or config.max_minutes is None:
+        return replace(config, fit=())
+    best: _Trial | None = None
+    for size in _sizes(config):
+        trial = _Trial(_sized(config, size, data.length, fabric.world_size), data, clock.left())
+        if best is not None and trial.hopeless(best):
+            break
+        with reporter.doing(f"timing {' '.join(_options(trial.config, config.fit, ('network', 'optimiser.batch')))}"):
+            trial = _timed(trial, fabric)
+        if best is not None and not trial.enough:
+            break
+        best = trial
+    assert best is not None
+    torch.set_num_threads(best.threads)
+    chosen = _paced(best)
+    reporter.say(
+        f"sized to this machine and the time: {best.parameters:,.0f} parameters, {best.seconds:.2f} s per step on "
+        f"{counted(best.threads, 'thread')}, about {counted(best.steps, 'step')}; "
+        f"chosen are {' '.join(_options(chosen, config.fit))}"
+    )
+    return replace(chosen, fit=())
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """A config, what a step of it takes on so many threads, and how far it would come in `left` seconds."""
+
+    config: TrainConfig
+    data: Dataset
+    left: float
+    threads: int = 1
+    seconds: float = math.inf
+
+    @property
+    def parameters(self) -> float:
+        return count_parameters(self.config.network, task_of(self.config, self.data.outline))
+
+    @property
+    def work(self) -> float:
+        """What the time of a step grows with."""
+        return self.parameters * self.config.optimiser.batch
+
+    @property
+    def steps(self) -> int:
+        return max(1, int(min(self.left / self.seconds, self.config.max_steps or math.inf)))
+
+    @property
+    def enough(self) -> bool:
+        """Whether it would see enough tokens."""
+        tokens = self.steps * self.config.optimiser.batch * self.data.length
+        return tokens >= TOKENS_PER_PARAMETER * self.parameters
+
+    def hopeless(self, smaller: "_Trial") -> bool:
+        """Whether it would not, were it twice as fast as a smaller one makes expect; then it is not timed."""
+        return not replace(self, seconds=smaller.seconds * self.work / smaller.work / 2).enough
+
+
+def _timed(trial: _Trial, fabric: Any) -> _Trial:
+    """The trial with its seconds, on all threads or on half as many as long as that is faster."""
+    before, threads = torch.get_num_threads(), torch.get_num_threads()
+    while threads:
+        torch.set_num_threads(threads)
+        seconds = float(fabric.broadcast(_step_seconds(trial.config, trial.data, fabric, TIMED_SHARE * trial.left)))
+        if seconds >= trial.seconds:
+            break
+        trial, threads = replace(trial, threads=threads, seconds=seconds), threads // 2
+    torch.set_num_threads(before)
+    return trial
+
+
+def _sizes(config: TrainConfig) -> Sequence[Size]:
+    """All sizes, or the one nearest to a width that is settled."""
+    if "network.width" in config.fit:
+        return SIZES
+    width = getattr(config.network, "width", SIZES[0].width)
+    return [min(SIZES, key=lambda size: abs(size.width - width))]
+
+
+def _sized(config: TrainConfig, size: Size, length: int, processes: int) -> TrainConfig:
+    pieces = processes * config.optimiser.accumulate
+    batch = pieces * max(1, round(size.tokens / length / pieces))
+    config = _choose(config, {"network.width": size.width, "network.depth": size.depth})
+    heads = heads_for(getattr(config.network, "width", size.width))
+    return _choose(config, {"network.heads": heads, "optimiser.batch": batch, "optimiser.lr": size.lr})
+
+
+def _paced(trial: _Trial) -> TrainConfig:
+    """What follows from the number of steps: a warm-up and an average that suit it, and several validations."""
+    config, steps = trial.config, trial.steps
+    rows = min(config.run.valid_rows, len(trial.data.valid))
+    validation = FORWARD * trial.seconds * rows / config.optimiser.batch
+    often = max(1, steps // max(1, min(VALIDATIONS, int(VALIDATING * trial.left / validation))))
+    often = max(1, round(often, 1 - len(str(often))))
+    pace = {"optimiser.warmup": min(200, steps // 20), "optimiser.ema": round(1 - 1 / max(10.0, AVERAGED * steps), 4)}
+    return _choose(config, pace | {"run.validate_every": often, "run.checkpoint_every": often})
+
+
+def _choose(config: TrainConfig, values: dict[str, Any]) -> TrainConfig:
+    """The config with those of the values that are to be chosen and that it has."""
+    for name, value in values.items():
+        part, _, option = name.partition(".")
+        if name in config.fit and hasattr(getattr(config, part), option):
+            changed = replace(getattr(config, part), **{option: value})
+            config = replace(config, **{part: changed})
+    return config
+
+
+def _options(config: TrainConfig, names: Sequence[str], only: tuple[str, ...] = ("",)) -> list[str]:
+    """Options with their values, as they are written on the command line."""
+    known = [name for name in names if name.startswith(only)]
+    return [f"--{name.replace('_', '-')} {attrgetter(name)(config)}" for name in known]
+
+
+def _step_seconds(config: TrainConfig, data: Dataset, fabric: Any, limit: float) -> float:
+    """What a step takes on this process, the median of a few after the first, or of fewer after `limit` seconds."""
+    with fabric.init_module():
+        model = build_model(config, data)
+    optimiser, objective = adam(model, config), objective_of(config)
+    rows, took, begin = slice(0, config.optimiser.batch // fabric.world_size), [0.0], time.perf_counter()
+    while len(took) <= 1 + TIMED_STEPS and sum(took) <= limit:
+        batch = training_batch(data, config.optimiser.batch, len(took), config.run.seed, config.floor).part(rows)
+        with fabric.autocast():
+            loss = training_loss(model, objective, batch.x_0, batch.t, batch.randomness, batch.given, batch.weights)
+        fabric.backward(loss.mean)
+        optimiser.step()
+        optimiser.zero_grad()
+        loss.mean.item()  # on a GPU, wait for it
+        took.append(time.perf_counter() - begin - sum(took))
+    return median(took[2:] or took[1:])

@@ -1,0 +1,121 @@
+"""What a try ended in, and whether that is right: a result that holds, or a sentence that we wrote.
+
+A sentence is a ValueError or TypeError that a `raise` of the package made.  What the innermost frame shows is the
+criterion, not the words: an error that PyTorch, NumPy or the interpreter raised inside the package is not a sentence,
+however it reads.  Verdicts that are failures: another exception (a traceback), foreign words, a wrong result
+without a word (silent), a hang, memory, a crash.
+"""
+
+import dis
+import re
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+import tokenloom
+
+PACKAGE = str(Path(tokenloom.__file__).parent)
+GOOD = ("result", "sentence")
+BAD = ("traceback", "foreign words", "silent", "hang", "memory", "crash")
+
+FOREIGN = re.compile(
+    "mat1 and mat2|Expected all tensors|index out of range in self|unsupported operand|has no attribute|"
+    "not subscriptable|object is not iterable|size mismatch for|expected scalar type|invalid for input of size|"
+    "must match the size of tensor|Traceback|must be real number|not supported between instances|Expected tensor for|"
+    "object is not callable|object cannot be interpreted"
+)
+"""What other libraries say; a sentence of ours does not repeat it."""
+OF_THE_CALL = re.compile(
+    r"missing \d+ required|takes \d+ positional|takes from \d+|unexpected keyword argument|got multiple values|"
+    r"takes no arguments|Can't instantiate abstract class|Protocols cannot be instantiated"
+)
+"""Python's own sentences on a call with the wrong number of arguments, made before the package is entered."""
+OUT_OF_MEMORY = re.compile("out of memory|can.t allocate|cannot allocate|storage size", re.I)
+
+
+class WrongError(Exception):
+    """The try went through, and what came out is not right."""
+
+
+class RefusalError(Exception):
+    """A command ended with status 2 and these words; what it caught is the cause."""
+
+
+class FoundError(Exception):
+    """A process that the try started ended with this verdict."""
+
+    def __init__(self, found: tuple[str, str, str]) -> None:
+        super().__init__(found)
+        self.found = found
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a try ended; `where` groups equal failures."""
+
+    kind: str
+    index: int
+    title: str
+    verdict: str
+    words: str = ""
+    where: str = ""
+
+    @property
+    def good(self) -> bool:
+        """Whether this is how a try should end."""
+        return self.verdict in GOOD
+
+
+def verdict_of(error: BaseException) -> tuple[str, str, str]:
+    """The verdict on an exception, its words and its place."""
+    words, where = f"{type(error).__name__}: {error}"[:300], place(error.__traceback__)
+    if isinstance(error, FoundError):
+        return error.found
+    if isinstance(error, WrongError):
+        return "silent", str(error)[:300], ""
+    if isinstance(error, RefusalError):
+        cause = error.__cause__
+        if isinstance(cause, ValueError):
+            return verdict_of(cause)
+        return ("sentence" if readable(str(error)) else "traceback"), str(error)[:300], "command line"
+    if isinstance(error, MemoryError) or OUT_OF_MEMORY.search(words):
+        return "memory", words, where
+    if isinstance(error, ValueError | TypeError) and readable(str(error)):
+        outside = isinstance(error, TypeError) and OF_THE_CALL.search(words) and PACKAGE not in last_file(error)
+        if outside or raised_by_us(error.__traceback__):
+            return "sentence", words, where
+    foreign = type(error) in (RuntimeError, ValueError, TypeError) or FOREIGN.search(words)
+    return ("foreign words" if foreign else "traceback"), words, where
+
+
+def readable(words: str) -> bool:
+    """Whether the words could be a sentence of ours."""
+    return len(words) > 20 and " " in words and not FOREIGN.search(words)
+
+
+def last_file(error: BaseException) -> str:
+    """The file of the innermost frame."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return frames[-1].filename if frames else ""
+
+
+def raised_by_us(trace: TracebackType | None) -> bool:
+    """Whether the innermost frame is a `raise` in the package."""
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None or not trace.tb_frame.f_code.co_filename.startswith(PACKAGE):
+        return False
+    codes = dis.get_instructions(trace.tb_frame.f_code)
+    return any(code.offset == trace.tb_lasti and code.opname in ("RAISE_VARARGS", "RERAISE") for code in codes)
+
+
+def place(trace: TracebackType | None) -> str:
+    """The innermost line of the package, and the innermost of all where that is another."""
+    frames = traceback.extract_tb(trace)
+    ours = [frame for frame in frames if frame.filename.startswith(PACKAGE)]
+    names = [
+        f"{'/'.join(Path(frame.filename).parts[-2:])}:{frame.lineno} {frame.name}"
+        for frame in (*ours[-1:], *frames[-1:])
+    ]
+    return " < ".join(dict.fromkeys(reversed(names)))

@@ -1,0 +1,132 @@
+"""The backbone of the field written a second time, from its formulas alone, and files of it with random weights."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+D, H, N, C, V = 32, 4, 3, 16, 11
+Tensors = dict[str, Tensor]
+
+
+def random_backbone(
+    rows: int = V,
+    seed: int = 0,
+    labels: int = 0,
+    fusion: str = "none",
+    depth: int = N,
+    dtype: torch.dtype = torch.float64,
+) -> Tensors:
+    """Tensors in the order in which the originals register them, with the buffer of the rotary angles."""
+    shapes: dict[str, tuple[int, ...]] = {"vocab_embed.embedding": (rows, D)}
+    if fusion == "separate_linear":
+        shapes |= {"conditioning_vocab_embed.embedding": (rows, D), "conditioning_input_proj.weight": (D, 2 * D + 1)}
+        shapes |= {"conditioning_input_proj.bias": (D,)}
+    if fusion == "shared_mlp":
+        shapes |= {"conditioning_input_mlp.0.weight": (4 * D, 2 * D + 1), "conditioning_input_mlp.0.bias": (4 * D,)}
+        shapes |= {"conditioning_input_mlp.2.weight": (D, 4 * D), "conditioning_input_mlp.2.bias": (D,)}
+    shapes |= {"sigma_map.mlp.0.weight": (C, 256), "sigma_map.mlp.0.bias": (C,)}
+    shapes |= {"sigma_map.mlp.2.weight": (C, C), "sigma_map.mlp.2.bias": (C,)}
+    if labels:
+        shapes["cond_map.embedding_table.weight"] = (labels, C)
+    shapes["rotary_emb.inv_freq"] = (D // H // 2,)
+    for i in range(depth):
+        shapes |= {f"blocks.{i}.norm1.weight": (D,), f"blocks.{i}.attn_qkv.weight": (3 * D, D)}
+        shapes |= {f"blocks.{i}.attn_out.weight": (D, D), f"blocks.{i}.norm2.weight": (D,)}
+        shapes |= {f"blocks.{i}.mlp.0.weight": (4 * D, D), f"blocks.{i}.mlp.0.bias": (4 * D,)}
+        shapes |= {f"blocks.{i}.mlp.2.weight": (D, 4 * D), f"blocks.{i}.mlp.2.bias": (D,)}
+        shapes |= {f"blocks.{i}.adaLN_modulation.weight": (6 * D, C), f"blocks.{i}.adaLN_modulation.bias": (6 * D,)}
+    shapes |= {"output_layer.norm_final.weight": (D,), "output_layer.linear.weight": (rows, D)}
+    shapes |= {"output_layer.linear.bias": (rows,), "output_layer.adaLN_modulation.weight": (2 * D, C)}
+    shapes |= {"output_layer.adaLN_modulation.bias": (2 * D,)}
+    generator = torch.Generator().manual_seed(seed)
+    tensors = {
+        name: 0.3 * torch.randn(shape, generator=generator, dtype=dtype) + ("norm" in name)
+        for name, shape in shapes.items()
+    }
+    e = D // H
+    tensors["rotary_emb.inv_freq"] = 10000 ** (-torch.arange(0, e, 2).float() / e)
+    return tensors
+
+
+def forward(w: Tensors, x: Tensor, sigma: Tensor, absorbing: Tensor | None = None, label: int | None = None) -> Tensor:
+    """Raw logits [batch, length, rows]."""
+    dtype, e = w["vocab_embed.embedding"].dtype, D // H
+    y = w["vocab_embed.embedding"][x]
+    if absorbing is not None:
+        pair = torch.cat([y, w["vocab_embed.embedding"][absorbing], (x == absorbing)[..., None].to(dtype)], -1)
+        y = _linear(w, "conditioning_input_mlp.2", _gelu(_linear(w, "conditioning_input_mlp.0", pair)))
+    angles = sigma.float()[:, None] * torch.exp(-math.log(10000.0) * torch.arange(128).float() / 128)
+    c = torch.cat([torch.cos(angles), torch.sin(angles)], 1).to(dtype)
+    c = _silu(_linear(w, "sigma_map.mlp.2", _silu(_linear(w, "sigma_map.mlp.0", c))))
+    if label is not None:
+        c = c + _silu(w["cond_map.embedding_table.weight"][label])
+    turn = torch.arange(x.shape[1]).float()[:, None] * 10000 ** (-torch.arange(0, e, 2).float() / e)
+    cos, sin = (torch.cat([part, part], -1).to(dtype) for part in (turn.cos(), turn.sin()))
+    for i in range(sum(name.endswith("attn_qkv.weight") for name in w)):
+        name = f"blocks.{i}"
+        m = _linear(w, f"{name}.adaLN_modulation", c)[:, None].chunk(6, -1)
+        z = _norm(y, w[f"{name}.norm1.weight"]) * (1 + m[1]) + m[0]
+        q, k, v = (z @ w[f"{name}.attn_qkv.weight"].T).view(*x.shape, 3, H, e).unbind(2)
+        q, k = (part * cos[:, None] + _turned(part) * sin[:, None] for part in (q, k))
+        weights = torch.softmax(torch.einsum("blhe,bmhe->bhlm", q, k) / math.sqrt(e), -1)
+        mixed = torch.einsum("bhlm,bmhe->blhe", weights, v).reshape(*x.shape, D)
+        y = y + m[2] * (mixed @ w[f"{name}.attn_out.weight"].T)
+        z = _norm(y, w[f"{name}.norm2.weight"]) * (1 + m[4]) + m[3]
+        y = y + m[5] * _linear(w, f"{name}.mlp.2", _gelu(_linear(w, f"{name}.mlp.0", z)))
+    shift, scale = _linear(w, "output_layer.adaLN_modulation", c)[:, None].chunk(2, -1)
+    return _linear(w, "output_layer.linear", _norm(y, w["output_layer.norm_final.weight"]) * (1 + scale) + shift)
+
+
+def _linear(w: Tensors, name: str, x: Tensor) -> Tensor:
+    return x @ w[f"{name}.weight"].T + w[f"{name}.bias"]
+
+
+def _norm(x: Tensor, weight: Tensor) -> Tensor:
+    centred = x - x.mean(-1, keepdim=True)
+    return centred / (centred.square().mean(-1, keepdim=True) + 1e-5).sqrt() * weight
+
+
+def _turned(x: Tensor) -> Tensor:
+    first, second = x.chunk(2, -1)
+    return torch.cat([-second, first], -1)
+
+
+def _silu(x: Tensor) -> Tensor:
+    return x / (1 + torch.exp(-x))
+
+
+def _gelu(x: Tensor) -> Tensor:
+    return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+
+
+HF: dict[str, Any] = {"hidden_dim": D, "n_blocks": N, "n_heads": H, "cond_dim": C, "model_length": 9, "dropout": 0.1}
+
+
+def config_of(family: str, rows: int = V) -> dict[str, Any]:
+    """The config.json of a family."""
+    if family == "gidd":
+        names = {"hidden_size": D, "num_hidden_layers": N, "num_attention_heads": H, "timestep_cond_dim": C}
+        return names | {"max_seq_len": 9, "vocab_size": rows, "model_type": "dit", "p_uniform": 0.0, "t_eps": 1e-4}
+    if family == "sedd":
+        model = {"hidden_size": D, "cond_dim": C, "length": 9, "n_blocks": N, "n_heads": H, "dropout": 0.1}
+        return {"tokens": rows - 1, "graph": {"type": "absorb"}, "noise": {"type": "loglinear"}, "model": model}
+    extra: dict[str, dict[str, Any]] = {
+        "mdlm": {"time_conditioning": False},
+        "bd3lm": {"block_size": 9},
+        "udlm": {"time_conditioning": True},
+    }
+    return HF | {"vocab_size": rows, "model_type": family} | extra.get(family, {})
+
+
+def write_checkpoint(folder: Path, family: str, tensors: Tensors, prefix: str = "backbone.", **config: Any) -> Path:
+    """A folder as on the Hub."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = len(tensors["vocab_embed.embedding"])
+    save_file({prefix + name: value.contiguous() for name, value in tensors.items()}, folder / "model.safetensors")
+    (folder / "config.json").write_text(json.dumps(config_of(family, rows) | config))
+    return folder

@@ -1,0 +1,95 @@
+"""A pickle gives tensors and values, imports nothing and runs nothing."""
+
+import os
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tokenloom.models.interop.pickles import plain, read_pickle
+
+
+class Command:
+    """Pickles into a call of os.system."""
+
+    def __init__(self, command: str) -> None:
+        self.command = command
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.system, (self.command,)
+
+
+def foreign(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A class of a module that exists while the file is written."""
+    module = types.ModuleType("foreign_library")
+
+    class Node:
+        def __init__(self, **state: Any) -> None:
+            self.__dict__.update(state)
+
+        def __setstate__(self, state: Any) -> None:
+            raise AssertionError("the class of the file was run")
+
+    Node.__module__, Node.__qualname__ = "foreign_library", "Node"
+    module.Node = Node  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "foreign_library", module)
+    return Node
+
+
+def lightning(path: Path, monkeypatch: pytest.MonkeyPatch, **content: Any) -> Path:
+    """A file whose config is made of foreign objects, and whose module is gone when it is read."""
+    Node = foreign(monkeypatch)
+    name = Node(_content={"name": Node(_val="udlm"), "sizes": Node(_content=[Node(_val=3), Node(_val="${other}")])})
+    config = Node(_content={"algo": name}, _metadata=Node(kind=Node), _parent=None)
+    hyper_parameters = {"config": config, "diffusion_model": Node, "tokenizer": Node(vocabulary=["a"])}
+    torch.save({"weight": torch.arange(3.0), "hyper_parameters": hyper_parameters} | content, path)
+    monkeypatch.delitem(sys.modules, "foreign_library")
+    return path
+
+
+def test_tensors_and_the_config_come_out_of_foreign_objects_without_their_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = read_pickle(lightning(tmp_path / "run.ckpt", monkeypatch))
+    assert content["weight"].tolist() == [0, 1, 2]
+    assert plain(content["hyper_parameters"])["config"] == {"algo": {"name": "udlm", "sizes": [3, "${other}"]}}
+    assert "foreign_library" not in sys.modules
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_a_hostile_pickle_runs_nothing(tmp_path: Path, old: bool) -> None:
+    target, path = tmp_path / "created", tmp_path / "hostile.ckpt"
+    torch.save({"a": Command(f"touch {target}")}, path, _use_new_zipfile_serialization=not old)
+    with pytest.raises(ValueError, match="asks for more than tensors and values, so nothing of it was loaded"):
+        read_pickle(path)
+    assert not target.exists()
+
+
+def test_the_old_format_of_pytorch_is_read(tmp_path: Path) -> None:
+    torch.save({"weight": torch.ones(2)}, tmp_path / "old.bin", _use_new_zipfile_serialization=False)
+    assert read_pickle(tmp_path / "old.bin")["weight"].tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("content", [b"", b"garbage", b"PK\x03\x04broken", b"\x80\x02}q"])
+def test_a_damaged_pickle_is_a_sentence(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "damaged.ckpt"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"damaged\.ckpt"):
+        read_pickle(path)
+
+
+def test_a_truncated_pickle_is_a_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "whole.ckpt"
+    torch.save({"weight": torch.ones(1000)}, path)
+    path.write_bytes(path.read_bytes()[:-700])
+    with pytest.raises(ValueError, match="is not a readable file of PyTorch"):
+        read_pickle(path)
+
+
+def test_a_config_nested_without_end_ends() -> None:
+    loop: list[Any] = []
+    loop.append(loop)
+    assert plain({"loop": loop})["loop"][0] is not None

@@ -1,0 +1,106 @@
+"""One model asked by several threads: the mode of its modules is theirs together, and each gets what it gets alone."""
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import tokenloom as tl
+
+pytestmark = pytest.mark.usefixtures("as_a_user")  # shape checks take turns on one interpreter
+
+K, L = 11, 6
+
+
+class Dropping(nn.Module):
+    """Drops half of its features in train mode; one part stays in eval mode, as a frozen one would."""
+
+    length = L
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(3)
+        self.embed, self.drop, self.out = nn.Embedding(K, 32), nn.Dropout(0.5), nn.Linear(32, K)
+        self.frozen = nn.Sequential(nn.Dropout(0.5)).eval()
+
+    def forward(self, tokens: Tensor, time: Tensor) -> Tensor:
+        hidden = self.embed(tokens) + self.embed(tokens).mean(1, keepdim=True)
+        logits: Tensor = self.out(self.drop(self.frozen(hidden)))
+        return 3 * logits
+
+
+MODEL = tl.DiffusionModel(Dropping(), tl.Uniform(K))
+MODES = [module.training for module in MODEL.modules()]
+"""Most of it in train mode, the frozen part in eval mode."""
+
+
+def sampled() -> Tensor:
+    return tl.sample(MODEL, 3, steps=3, generator=torch.Generator().manual_seed(5))
+
+
+def bounded() -> Tensor:
+    x_0 = torch.arange(4 * L).view(4, L) % K
+    return tl.nelbo(MODEL, x_0, generator=torch.Generator().manual_seed(5)).per_sequence
+
+
+def in_threads(work: Callable[[], Tensor], count: int = 4) -> list[Tensor]:
+    """What each of several threads gets; they start together, and end at different times."""
+    found: list[Tensor] = []
+    start = threading.Barrier(count)
+
+    def run(times: int) -> None:
+        start.wait()
+        found.extend(work() for _ in range(times))
+
+    threads = [threading.Thread(target=run, args=(1 + number % 2,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return found
+
+
+def test_threads_that_sample_one_model_in_train_mode_get_the_tokens_of_one_thread_and_leave_every_mode() -> None:
+    assert True in MODES
+    assert False in MODES
+    alone = sampled()
+    for _ in range(12):
+        found = in_threads(sampled)
+        assert len(found) == 6
+        assert all(torch.equal(tokens, alone) for tokens in found)
+        assert [module.training for module in MODEL.modules()] == MODES
+
+
+def test_threads_that_bound_one_model_get_the_figures_of_one_thread_and_leave_every_mode() -> None:
+    alone = bounded()
+    for _ in range(3):
+        assert all(torch.equal(nats, alone) for nats in in_threads(bounded))
+        assert [module.training for module in MODEL.modules()] == MODES
+
+
+def test_a_model_that_shares_its_network_with_another_keeps_it_in_eval_mode() -> None:
+    """Sampling inside sampling, as `on_step` may: the inner one ends first and must not end the outer one's mode."""
+    network = Dropping()
+    model = tl.DiffusionModel(network, tl.Uniform(K))
+    other = model.with_process(tl.Uniform(K, schedule=tl.CosineSchedule()))
+    seen: list[bool] = []
+
+    def inside(step: tl.Step) -> None:
+        tl.sample(other, 1, steps=2)
+        seen.append(network.drop.training)
+
+    tl.sample(model, 2, steps=3, on_step=inside)
+    assert seen == [False] * 3
+    assert [module.training for module in model.modules()] == MODES
+
+
+def test_modes_come_back_after_an_error() -> None:
+    def fail(step: tl.Step) -> None:
+        raise KeyboardInterrupt
+
+    with suppress(KeyboardInterrupt):
+        tl.sample(MODEL, 2, steps=3, on_step=fail)
+    assert [module.training for module in MODEL.modules()] == MODES

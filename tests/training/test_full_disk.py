@@ -1,0 +1,133 @@
+"""A disk that refuses never ends a run before its last step, and never leaves half a line.
+
+The kernel itself refuses: a limit on the size of files lets a write through in part, as a full disk does.
+"""
+
+import json
+import math
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.training.helpers import losses, tiny
+from tokenloom.models.checkpoint import newest_intact
+from tokenloom.models.store import load_model
+from tokenloom.training import loop, metrics
+from tokenloom.training.metrics import MetricsFile
+from tokenloom.training.reporting import Reporter
+
+
+@contextmanager
+def files_up_to(size: int) -> Iterator[None]:
+    """No file of this process may grow beyond `size` bytes."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_lines_that_do_not_fit_are_kept_whole_and_written_later(tmp_path: Path) -> None:
+    said: list[str] = []
+    path = tmp_path / "metrics.jsonl"
+    write = MetricsFile(path, said.append)
+    with files_up_to(40):
+        for step in range(10):
+            write({"step": step, "loss": 0.5})
+    lines = path.read_text().splitlines()
+    assert [json.loads(line)["step"] for line in lines] == [0]
+    assert len(said) == 1
+    assert said[0].startswith(f"cannot write {path}: No space left on device; the run continues")
+    write({"step": 10, "loss": 0.5})
+    assert [json.loads(line)["step"] for line in path.read_text().splitlines()] == list(range(11))
+    assert said[1:] == [f"{path} is written again"]
+
+
+def test_half_a_line_of_a_killed_run_is_cut_off(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    path.write_text('{"step": 1}\n{"step": 2, "lo')
+    MetricsFile(path, print)({"step": 3})
+    assert path.read_text() == '{"step": 1}\n{"step": 3}\n'
+
+
+def run_with(tmp_path: Path, steps: int = 12) -> tuple[Any, Reporter, list[str]]:
+    said: list[str] = []
+    reporter = Reporter()
+    reporter.say = said.append  # type: ignore[method-assign, assignment]
+    run = replace(tiny(tmp_path).run, checkpoint_every=4, validate_every=6, valid_rows=8)
+    return tiny(tmp_path / "run", max_steps=steps, run=run), reporter, said
+
+
+def test_a_run_outlives_a_full_disk_and_saves_when_there_is_room_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config, reporter, said = run_with(tmp_path)
+    real = reporter.step
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def step(number: int, *details: Any) -> None:
+        real(number, *details)
+        if number in (1, 10):
+            resource.setrlimit(resource.RLIMIT_FSIZE, (90 if number == 1 else soft, hard))
+
+    monkeypatch.setattr(reporter, "step", step)
+    try:
+        result = loop.train(config, False, reporter)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert result is not None
+    assert result.steps == 12
+    refused = [sentence for sentence in said if "cannot write" in sentence or "could not" in sentence]
+    assert {sentence.split(":")[0] for sentence in refused} >= {"step 4", "step 6", "step 8"}
+    newest, damaged = newest_intact(tmp_path / "run" / "checkpoints")
+    assert newest is not None
+    assert newest.name == "step_000000012"
+    assert damaged == []
+    assert load_model(tmp_path / "run" / "model").about.step == 12
+    assert set(losses(tmp_path / "run")) == {1, 2, 3}
+
+
+def test_a_disk_that_is_full_to_the_end_gets_all_steps_and_then_the_sentence(tmp_path: Path) -> None:
+    config, reporter, said = run_with(tmp_path)
+    real, trained = reporter.step, []
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def step(number: int, loss: float, *details: Any) -> None:
+        real(number, loss, *details)
+        trained.append(loss)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (90, hard))
+
+    reporter.step = step  # type: ignore[method-assign, assignment]
+    try:
+        with pytest.raises(ValueError, match=r"cannot write .*File too large"):
+            loop.train(config, False, reporter)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert len(trained) == 12
+    assert all(map(math.isfinite, trained))
+    assert any("validation bound" in sentence for sentence in said)
+
+
+def test_a_writer_of_another_package_that_fails_is_named_and_dropped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Board:
+        def __init__(self, folder: str) -> None:
+            self.calls = 0
+
+        def add_scalar(self, *arguments: object) -> None:
+            self.calls += 1
+            raise RuntimeError("no room")
+
+    monkeypatch.setattr(metrics, "optional", lambda *names: SimpleNamespace(SummaryWriter=Board))
+    config, reporter, said = run_with(tmp_path, 4)
+    loop.train(replace(config, run=replace(config.run, tensorboard=True)), False, reporter)
+    named = [sentence for sentence in said if "TensorBoard" in sentence]
+    assert named == ["TensorBoard failed (RuntimeError: no room); the run continues without it"]

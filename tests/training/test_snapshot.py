@@ -1,0 +1,152 @@
+"""A run resumes from what it wrote, or says in one sentence what it cannot resume from."""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from tests.cli.helpers import refusal
+from tests.training.helpers import TINY, tiny, weights
+from tokenloom.models.checkpoint import FILES
+from tokenloom.support.lock import locked
+from tokenloom.support.temporary import HOST
+from tokenloom.training.loop import train
+from tokenloom.training.reporting import Reporter
+
+STEP = "step_000000002"
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs") / "run"
+    train(tiny(folder, max_steps=2), False, Reporter(quiet=True))
+    return folder
+
+
+@pytest.fixture
+def run(trained: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(trained, tmp_path / "run"))
+
+
+def resume(folder: Path, steps: int = 3) -> None:
+    train(tiny(folder, max_steps=steps), True, Reporter(quiet=True))
+
+
+def seal(checkpoint: Path) -> None:
+    """A manifest that agrees with the files."""
+    sums = {name: hashlib.sha256((checkpoint / name).read_bytes()).hexdigest() for name in FILES}
+    (checkpoint / "manifest.json").write_text(json.dumps(sums))
+
+
+State = dict[str, Any]
+
+
+def with_(**values: Any) -> Callable[[State], State]:
+    return lambda state: state | values
+
+
+def without(key: str) -> Callable[[State], State]:
+    return lambda state: {name: value for name, value in state.items() if name != key}
+
+
+@pytest.mark.parametrize(
+    ("edit", "sentence"),
+    [
+        (without("best"), "cannot be built from its record: .*'best'"),
+        (without("averaged"), "cannot be built from its record: .*'averaged'"),
+        (with_(best="1"), "the option best of the state of .* must be a number or null, got '1'"),
+        (with_(averaged=1.5), "the option averaged of the state of .* must be a whole number, got 1.5"),
+        (with_(averaged=-1), "averaged must be at least 0, got -1"),
+        (with_(avreaged=1), "has no option 'avreaged'; did you mean averaged"),
+    ],
+)
+def test_a_state_of_another_kind_gets_a_sentence(edit: Callable[[State], State], sentence: str, run: Path) -> None:
+    path = run / "checkpoints" / STEP
+    state = json.loads((path / "state.json").read_text())
+    (path / "state.json").write_text(json.dumps(edit(state)))
+    seal(path)
+    with pytest.raises(ValueError, match=sentence):
+        resume(run)
+
+
+@pytest.mark.parametrize("group", ["model", "ema", "optimiser"])
+def test_tensors_of_another_network_get_a_sentence(group: str, run: Path) -> None:
+    path = run / "checkpoints" / STEP
+    tensors = load_file(path / f"{group}.safetensors")
+    name = next(name for name in tensors if tensors[name].ndim == 2)
+    for changed, sentence in (
+        ({key: value for key, value in tensors.items() if key != name}, f"lack {name}"),
+        (tensors | {"more": torch.zeros(1)}, "have an unknown more"),
+        (tensors | {name: tensors[name].T.contiguous()[:1]}, f"the weight {name} has shape"),
+        (tensors | {name: tensors[name].long()}, f"the weight {name} holds torch.int64, but the config asks for"),
+    ):
+        save_file(changed, path / f"{group}.safetensors")
+        seal(path)
+        with pytest.raises(ValueError, match=sentence):
+            resume(run)
+
+
+def test_a_run_without_a_validation_resumes(run: Path) -> None:
+    """Its best figure is infinite, for which JSON has no number."""
+    path = run / "checkpoints" / STEP
+    state = json.loads((path / "state.json").read_text())
+    (path / "state.json").write_text(json.dumps(state | {"best": None}))
+    seal(path)
+    resume(run)
+    assert (run / "checkpoints" / "step_000000003").is_dir()
+
+
+def test_what_a_killed_run_left_is_removed_or_finished_by_the_next(run: Path, tmp_path: Path) -> None:
+    """Its process is gone, its half checkpoint too, and the checkpoint it had moved aside is back."""
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    os.waitpid(child, 0)
+    own = f"{HOST}-{child}-00000000"
+    (run / "checkpoints" / STEP).rename(run / "checkpoints" / f".{STEP}-old-{own}")
+    (run / "checkpoints" / f".{STEP}-partial-{own}").mkdir()
+    (run / f".model-partial-{own}").mkdir()
+    (run / f".config-partial-{own}.json").touch()
+    resume(run)
+    assert not list(run.rglob(".*"))
+    train(tiny(tmp_path / "whole", max_steps=3), False, Reporter(quiet=True))
+    assert weights(run, 3) == weights(tmp_path / "whole", 3)
+
+
+def test_the_config_of_a_resumed_run_needs_no_room(run: Path) -> None:
+    before = (run / "config.json").stat()
+    resume(run, 2)
+    after = (run / "config.json").stat()
+    assert (before.st_ino, before.st_mtime_ns) == (after.st_ino, after.st_mtime_ns)
+
+
+def test_two_trainings_never_share_a_folder(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sentence = f"{run} is being trained by process {os.getpid()} (started"
+    with locked(run):
+        assert sentence in refusal(capsys, "train", "--resume", str(run), "--max-steps", "3")
+    resume(run)
+    assert not list(run.glob(".lock*"))
+
+
+def test_a_new_run_never_begins_in_a_folder_of_something_else(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "thesis.tex").touch()
+    said = refusal(capsys, "train", *TINY, "--max-steps", "2", "--out", str(tmp_path))
+    assert f"{tmp_path} holds thesis.tex, which is not part of a run; choose another --out" in said
+    (tmp_path / "thesis.tex").unlink()
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    said = refusal(capsys, "train", *TINY, "--max-steps", "2", "--out", str(tmp_path))
+    assert "config.json is not a usable config: the config has no format number" in said
+    assert "a new run would replace it, so choose another --out" in said
+    assert os.listdir(tmp_path) == ["config.json"]
+    said = refusal(capsys, "train", *TINY, "--max-steps", "2", "--out", "/dev/null")
+    assert "/dev/null" in said
+    assert Path("/dev/null").is_char_device()
