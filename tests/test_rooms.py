@@ -81,5 +81,14 @@ def test_importing_the_package_loads_no_training_no_evaluation_no_command_and_no
     assert "tokenloom.samplers.sampler" in loaded
     for name in ("training", "evaluation", "cli", "data", "sudoku"):
         assert not {module for module in loaded if module.startswith(f"tokenloom.{name}")}
-    for library in ("rich", "tyro", "lightning_fabric", "transformers", "tokenizers", "datasets", "matplotlib"):
+    for library in (
+        "rich",
+        "tyro",
+        "lightning_fabric",
+        "transformers",
+        "tokenizers",
+        "datasets",
+        "matplotlib",
+        "lm_eval",
+    ):
         assert library not in loaded

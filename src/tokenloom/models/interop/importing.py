@@ -4,7 +4,7 @@ Everything is compared before anything is built, and the result is an ordinary m
 and is scored as one that was trained here.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +82,8 @@ def _imported(
     network = DiT(config)
     network.load_state_dict(tensors)
     found, notes = _tokenizer(tokenizer, located.folder, plan)
+    if found is not None and found.end_of_sequence is None:
+        plan = replace(plan, packing="wrap")  # the only one that needs no end
     origin = {
         "family": plan.family,
         "source": located.name,
