@@ -138,7 +138,8 @@ def _load(source: Path | str, name: str) -> CausalLM:
                 f"the language model {name} needs code of its own, which is never run here; "
                 "give a model that transformers knows, a GGUF file or smollm2"
             ) from error
-        reason = " ".join(str(error).split())[:200]
+        told = isinstance(error, OSError | ValueError)  # anything else is how a damaged file breaks their code
+        reason = " ".join(str(error).split())[:200] if told else "its files are damaged, or not those of a model"
         raise ValueError(
             f"the language model {name} could not be loaded with transformers ({type(error).__name__}: {reason}); "
             "give the folder of a model with safetensors, a GGUF file or smollm2"

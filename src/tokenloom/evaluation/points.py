@@ -30,8 +30,12 @@ BATCH = 16
 
 Origin = Literal["model", "data", "shuffled data"]
 
-MEASURED = {"perplexity": float, "nats_per_token": float, "entropy": float, "judge": str, "samples": int, "family": str}
-"""What a table asks of every record, with its type."""
+NUMBERS = (
+    *("perplexity", "nats_per_token", "nats_error", "entropy", "entropy_error", "samples", "judged_tokens"),
+    *("distinct_1", "distinct_2", "distinct_3", "evaluations", "seconds_per_sample", "length"),
+)
+TEXTS = ("judge", "family", "model")
+"""What tables and pictures ask of every record."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +129,8 @@ def _kept(path: Path, settings: dict[str, Any]) -> dict[str, Any] | None:
         return None
     own = settings.keys() - {"data", "judge"}  # in the record these two are the names of what was found
     same = isinstance(record, dict) and all(record.get(key) == settings[key] for key in own)
-    whole = same and all(isinstance(record.get(key), kind) for key, kind in MEASURED.items())
+    kinds = [(NUMBERS, int | float | None), (TEXTS, str), (("examples",), list)]  # null stands for what is not finite
+    whole = same and all(key in record and isinstance(record[key], kind) for keys, kind in kinds for key in keys)
     return dict(record) if whole else None
 
 

@@ -7,6 +7,7 @@ from tokenloom.nn.attention import Hidden
 from tokenloom.nn.base import NETWORKS
 from tokenloom.nn.block import Condition
 from tokenloom.nn.transformer import Transformer, TransformerConfig
+from tokenloom.support.typed import check_type
 
 
 @NETWORKS.register("dit")
@@ -16,6 +17,7 @@ class DiT(Transformer):
     takes_relations = True
 
     def __init__(self, config: TransformerConfig, relations: Bool[Tensor, "kinds length length"] | None = None) -> None:
+        check_type("relations", relations, Tensor | None)
         super().__init__(config)
         if relations is not None and relations.shape[1:] != (config.length, config.length):
             raise ValueError(

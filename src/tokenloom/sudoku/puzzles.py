@@ -130,7 +130,7 @@ def read_records(path: Path, rows: int | None = None) -> list[list[str]]:
     except (UnicodeDecodeError, csv.Error, EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise ValueError(f"{path.name} is not a CSV text file, plain or gzipped: {error}") from error
     if not records:
-        raise ValueError(f"{path.name} is empty")
+        raise ValueError(f"{path.name} is empty; write one puzzle per line")
     if any("\0" in field for field in records[0]):
         raise ValueError(f"{path.name} is not a CSV text file, plain or gzipped: it holds zero bytes")
     return records

@@ -38,6 +38,8 @@ from tokenloom.training.reporting import Reporter
 from tokenloom.types import Tokens
 
 PUZZLE = "53..7....6..195....98....6.8...6...34..8.3..17...2...6.6....28....419..5....8..79"
+MOST = 100_000
+"""Puzzles that a method can be asked to complete, in an hour or so."""
 GIVENS = (4, 7)
 STEPS = (8, 16, 32)
 PARTS = ("config.json", "metrics.jsonl", "checkpoints", "best", "model", "evaluation")
@@ -71,8 +73,8 @@ def quickstart(minutes: float = 1.0, puzzles: int = 300, seed: int = 0, out: Pat
         seed: Seed of every random number.
         out: Folder of the report and of the two runs; those of an earlier quickstart are replaced.
     """
-    if not 0 < minutes < math.inf or puzzles < 1:
-        raise ValueError(f"minutes must be positive and puzzles at least 1, got {minutes:g} and {puzzles}")
+    if not 0 < minutes < math.inf or not 1 <= puzzles <= MOST:
+        raise ValueError(f"minutes must be positive and puzzles in 1..{MOST:,}, got {minutes:g} and {puzzles}")
     check_writable(out)
     console = Console()
     configs = [
