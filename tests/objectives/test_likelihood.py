@@ -134,8 +134,6 @@ def binomial_tail(successes: int, trials: int, rate: float) -> float:
 @pytest.mark.parametrize(
     ("kind", "predicts", "samples", "times", "sequences"),
     [
-        (tl.Uniform, tl.LeaveOneOut, 1, "antithetic", 256),
-        (tl.Masked, tl.Denoiser, 4, "stratified", 64),
         (tl.AbsorbingUniform, tl.Denoiser, 2, "antithetic", 128),
     ],
 )

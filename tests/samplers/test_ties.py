@@ -9,7 +9,7 @@ from tests.laws.helpers import EXACT
 from tests.statistics import assert_frequencies
 from tokenloom.samplers.selection import mode, smallest
 
-K, L, ROWS = 5, 12, 48
+K, L, ROWS = 5, 12, 16
 GREEDY = [
     ("confidence", tl.Masked, None),
     ("confidence:score=margin", tl.Masked, None),

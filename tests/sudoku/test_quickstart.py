@@ -127,7 +127,7 @@ def test_smoothing_keeps_a_constant() -> None:
 
 @pytest.mark.parametrize(("option", "value"), [("--minutes", "0"), ("--puzzles", "-3")])
 def test_a_wrong_option_ends_in_one_sentence(option: str, value: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "minutes must be positive and puzzles at least 1, got " in refusal(capsys, "quickstart", option, value)
+    assert "minutes must be positive and puzzles in 1..100,000, got " in refusal(capsys, "quickstart", option, value)
 
 
 def test_a_folder_that_cannot_be_written_is_named_before_anything_runs(capsys: pytest.CaptureFixture[str]) -> None:

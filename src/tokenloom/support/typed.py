@@ -6,6 +6,7 @@ An annotation is the one place that says what is expected, so nothing is written
 
 import functools
 import inspect
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from types import NoneType, UnionType
@@ -28,11 +29,16 @@ WORDS: dict[Any, str] = {
 
 
 def checked(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """The function, with a `ValueError` that says which argument has a wrong type."""
+    """The function, with a `ValueError` that says which argument has a wrong type.
+
+    What it calls in turn is called by the library, which knows its own types: only the outermost call is checked.
+    """
     signature = inspect.signature(function)
 
     @functools.wraps(function)
     def call(*args: Parameters.args, **options: Parameters.kwargs) -> Result:
+        if _inside.a_call:
+            return function(*args, **options)
         hints = _hints(function)
         try:
             bound = signature.bind(*args, **options).arguments
@@ -40,9 +46,22 @@ def checked(function: Callable[Parameters, Result]) -> Callable[Parameters, Resu
             raise TypeError(f"{function.__name__}() {error}") from None
         for name, value in bound.items():
             check_type(name, value, hints.get(name, Any))
-        return function(*args, **options)
+        _inside.a_call = True
+        try:
+            return function(*args, **options)
+        finally:
+            _inside.a_call = False
 
     return call
+
+
+class _Inside(threading.local):
+    """Whether this thread is inside a checked call."""
+
+    a_call = False
+
+
+_inside = _Inside()
 
 
 def check_fields(part: Any) -> None:
