@@ -12,6 +12,7 @@ import torch
 
 import tokenloom as tl
 import tokenloom.evaluation.harness
+from tokenloom.cli import main
 from tokenloom.evaluation.harness import HarnessOptions, evaluate_tasks
 from tokenloom.evaluation.harness.bounds import Row, Scorer, WideRows
 from tokenloom.models.tokenizer import Characters
@@ -299,6 +300,33 @@ def test_what_cannot_be_asked_is_a_sentence(tmp_path: Path) -> None:
         evaluate_tasks(oracle(tl.Masked(3)), [str(tmp_path)])
     with pytest.raises(ValueError, match="folders with task files, or names of tasks, not both"):
         evaluate_tasks(oracle(tl.Masked(3)), [str(tmp_path), "arc_easy"])
+
+
+def test_the_command_answers_tasks_and_writes_its_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "tasks").mkdir()
+    (tmp_path / "questions.jsonl").write_text(
+        json.dumps({"question": "What light through", "choices": ["yonder window", "qxzzj vvkwq"], "gold": 0})
+    )
+    task = {
+        "task": "light",
+        "dataset_path": "json",
+        "dataset_kwargs": {"data_files": {"test": str(tmp_path / "questions.jsonl")}},
+        "test_split": "test",
+        "output_type": "multiple_choice",
+        "doc_to_text": "{{question}}",
+        "doc_to_choice": "choices",
+        "doc_to_target": "gold",
+        "metric_list": [{"metric": "acc", "aggregation": "mean", "higher_is_better": True}],
+    }
+    (tmp_path / "tasks" / "light.yaml").write_text(json.dumps(task))
+    arguments = ["--tasks", str(tmp_path / "tasks"), "--samples", "8", "--out", str(tmp_path / "out")]
+    main(["evaluate", "shakespeare-udm-loo", *arguments])
+    shown = capsys.readouterr().out
+    assert "light" in shown
+    assert "lower bound, UniformNELBO, 8 samples per request" in " ".join(shown.split())
+    record = json.loads((tmp_path / "out" / "harness-shakespeare-udm-loo.json").read_text())
+    assert record["provenance"]["model"] == "shakespeare-udm-loo"
+    assert record["figures"][0]["value"] == 1.0  # words of the play are far likelier than letters at random
 
 
 def test_only_the_language_model_and_the_command_import_the_harness() -> None:

@@ -5,6 +5,7 @@ The kernel itself refuses: a limit on the size of files lets a write through in 
 
 import json
 import math
+import os
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -131,3 +132,11 @@ def test_a_writer_of_another_package_that_fails_is_named_and_dropped(
     loop.train(replace(config, run=replace(config.run, tensorboard=True)), False, reporter)
     named = [sentence for sentence in said if "TensorBoard" in sentence]
     assert named == ["TensorBoard failed (RuntimeError: no room); the run continues without it"]
+
+
+def test_metrics_that_are_a_pipe_do_not_stop_a_run(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "metrics.jsonl")
+    said: list[str] = []
+    write = MetricsFile(tmp_path / "metrics.jsonl", said.append)
+    write({"step": 1})
+    assert "it is a pipe, not a file; the run continues" in said[0]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tokenloom.support.extras import optional
+from tokenloom.support.reading import kind_of
 from tokenloom.training.config import TrainConfig
 
 KEPT = 10_000
@@ -48,6 +49,8 @@ class MetricsFile:
 
 def _append(path: Path, content: bytes) -> None:
     """All of it or nothing: a file that takes only a part is cut back to what it was."""
+    if kind_of(path) not in (None, "a file"):
+        raise OSError(errno.EINVAL, f"it is {kind_of(path)}, not a file")  # nobody reads a pipe, and it would wait
     with path.open("ab", buffering=0) as file:
         before = file.seek(0, os.SEEK_END)
         try:
