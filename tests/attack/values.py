@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 import tokenloom as tl
-from tokenloom.models.tokenizer import build_tokenizer
+from tokenloom.models.tokenizer_sources import build_tokenizer
 from tokenloom.objectives import OBJECTIVES
 from tokenloom.processes import PROCESSES
 from tokenloom.samplers import CORRECTORS, PREDICTORS

@@ -18,7 +18,7 @@ from tests.training.helpers import saved, tiny
 from tokenloom.cli import main
 from tokenloom.cli.evaluate import column_name
 from tokenloom.data.text import TextSource
-from tokenloom.models.tokenizer import build_tokenizer
+from tokenloom.models.tokenizer_sources import build_tokenizer
 from tokenloom.training import loop
 from tokenloom.training.build import resolve
 from tokenloom.training.recipes import recipe

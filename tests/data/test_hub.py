@@ -13,7 +13,7 @@ import pytest
 from tests.data.helpers import load, write_parquet
 from tokenloom.data.hub_text import HUB
 from tokenloom.data.text import load_text
-from tokenloom.models.tokenizer import build_tokenizer
+from tokenloom.models.tokenizer_sources import build_tokenizer
 from tokenloom.support import hub
 from tokenloom.support.hub import hub_or_cache, reachable
 

@@ -27,7 +27,8 @@ from tokenloom.evaluation.judges import (
     load_judge,
     rate,
 )
-from tokenloom.models.tokenizer import END_OF_TEXT, Characters, build_tokenizer
+from tokenloom.models.tokenizer import END_OF_TEXT, Characters
+from tokenloom.models.tokenizer_sources import build_tokenizer
 from tokenloom.training.build import build_model
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "data"

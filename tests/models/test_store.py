@@ -19,7 +19,8 @@ from tests.killing import kills
 from tests.training.helpers import awake, tiny
 from tokenloom.models.seal import seal
 from tokenloom.models.store import load_model
-from tokenloom.models.tokenizer import Characters, build_tokenizer
+from tokenloom.models.tokenizer import Characters
+from tokenloom.models.tokenizer_sources import build_tokenizer
 from tokenloom.nn.base import NETWORKS, Task
 from tokenloom.nn.hugging_face import Pretrained
 from tokenloom.posteriors import REPRESENTATIONS

@@ -1,4 +1,4 @@
-"""A run goes on from a model: the network, weights, process and tokenizer are the model's, and misfits are refused."""
+"""A run begins with a model: the network, weights, process and tokenizer are the model's, and misfits are refused."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -19,7 +19,8 @@ from tokenloom.data.documents import Corpus, corpus_of, text_files
 from tokenloom.data.hub_text import HUB, hub_corpus
 from tokenloom.data.packing import Packing, check_packing, encode_documents, pack
 from tokenloom.data.token_cache import REMEDY, cached_rows, default_cache, digest, stored_digest
-from tokenloom.models.tokenizer import Ids, Tokenizer, build_tokenizer, load_tokenizer
+from tokenloom.models.tokenizer import Ids, Tokenizer
+from tokenloom.models.tokenizer_sources import build_tokenizer, load_tokenizer
 from tokenloom.support.files import replacing
 
 FORMAT = 2  # part of every cache key: raise it when the same input gives other tokens

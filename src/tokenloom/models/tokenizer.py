@@ -10,36 +10,28 @@ No special token is ever added by `encode`; packing places the end of sequence. 
 checkpoint can carry.  Only the last three kinds need the extra `text`.
 """
 
-import difflib
 import hashlib
 import json
 import re
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tokenloom.support.checks import nearest
 from tokenloom.support.extras import optional
 from tokenloom.support.files import write_text
-from tokenloom.support.hub import hub_or_cache
-from tokenloom.support.reading import parse_json, read_json, read_text
+from tokenloom.support.reading import parse_json
 
 Ids = npt.NDArray[np.int32]
 
-KINDS = ("characters", "bytes", "bpe:N")
-HUB_EXAMPLES = ("gpt2", "bert-base-uncased")
 END_OF_TEXT = "<|endoftext|>"
 ENDS = (END_OF_TEXT, "</s>", "<eos>", "<|end_of_text|>", "[SEP]")
 STARTS = {"</s>": "<s>", "<eos>": "<bos>", "[SEP]": "[CLS]"}
 PADDINGS = ("[PAD]", "<pad>")
-BERT_SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 PIECE = 1 << 20
-SMALLEST_BPE = 257  # the bytes and the end of text
 
 
 class Tokenizer(ABC):
@@ -206,116 +198,3 @@ def tokenizer_from_json(text: str) -> Tokenizer:
     if kind == "subwords" or (isinstance(stored, dict) and "model" in stored):
         return Subwords(json.dumps(stored.get("tokenizer") if kind else stored), stored.get("framed") is True)
     raise ValueError(f"a stored tokenizer is of kind characters, bytes or subwords, got {kind!r}")
-
-
-def load_tokenizer(path: Path) -> Tokenizer:
-    """A saved tokenizer, a tokenizer.json, or the vocabulary files of GPT-2 or BERT in a folder."""
-    if path.is_dir():
-        return _from_folder(path)
-    if not path.is_file():
-        raise ValueError(f"there is no tokenizer file {path}")
-    if path.suffix == ".txt":
-        return _wordpiece(path)
-    if path.name.endswith("vocab.json"):
-        return _byte_pairs(path)
-    try:
-        return tokenizer_from_json(read_text(path))
-    except ValueError as error:
-        raise ValueError(f"{path} holds no tokenizer: {error}") from error
-
-
-def _from_folder(folder: Path) -> Tokenizer:
-    stored = read_json(folder / "config.json") if (folder / "config.json").is_file() else None
-    if isinstance(stored, dict) and isinstance(stored.get("tokenizer"), dict) and "process" in stored:
-        return tokenizer_from_json(json.dumps(stored["tokenizer"]))  # a model of ours carries its own
-    for pattern in ("tokenizer.json", "*vocab.json", "*vocab.txt"):
-        found = sorted(folder.glob(pattern))
-        if len(found) > 1:
-            raise ValueError(f"{folder} has several files {pattern}; give the path of one of them")
-        if found:
-            return _byte_pairs(found[0]) if pattern == "*vocab.json" else load_tokenizer(found[0])
-    raise ValueError(f"{folder} has no tokenizer.json, no vocab.json with merges.txt and no vocab.txt")
-
-
-def _byte_pairs(vocabulary: Path) -> Tokenizer:
-    """GPT-2's two files."""
-    merges = vocabulary.with_name(vocabulary.name.replace("vocab.json", "merges.txt"))
-    if not merges.is_file():
-        raise ValueError(f"{vocabulary} needs its merges beside it, but there is no {merges.name}")
-    library = optional("tokenizers", "text")
-    try:
-        model = library.models.BPE.from_file(str(vocabulary), str(merges))
-    except Exception as error:
-        raise ValueError(f"{vocabulary} and {merges.name} are not the tokenizer of a GPT-2: {error}") from error
-    return Subwords(_byte_level(library, model).to_str())
-
-
-def _byte_level(library: Any, model: Any) -> Any:
-    tokenizer = library.Tokenizer(model)
-    tokenizer.pre_tokenizer = library.pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = library.decoders.ByteLevel()
-    if tokenizer.token_to_id(END_OF_TEXT) is not None:
-        tokenizer.add_special_tokens([END_OF_TEXT])
-    return tokenizer
-
-
-def _wordpiece(vocabulary: Path) -> Tokenizer:
-    """BERT's vocabulary; it is an uncased one where no word has a capital letter."""
-    words = read_text(vocabulary).splitlines()
-    if "[UNK]" not in words:
-        raise ValueError(f"{vocabulary} is not a vocabulary of BERT: it has no [UNK]")
-    library = optional("tokenizers", "text")
-    uncased = not any(word != word.lower() for word in words if not word.startswith("["))
-    ids = {word: index for index, word in enumerate(words)}
-    tokenizer = library.Tokenizer(library.models.WordPiece(ids, unk_token="[UNK]"))
-    tokenizer.normalizer = library.normalizers.BertNormalizer(lowercase=uncased)
-    tokenizer.pre_tokenizer = library.pre_tokenizers.BertPreTokenizer()
-    tokenizer.decoder = library.decoders.WordPiece()
-    tokenizer.add_special_tokens([word for word in BERT_SPECIAL if word in words])
-    return Subwords(tokenizer.to_str())
-
-
-def _train_byte_pairs(kind: str, texts: Iterable[str]) -> Tokenizer:
-    size = kind.removeprefix("bpe:")
-    if not size.isdecimal() or int(size) < SMALLEST_BPE:
-        raise ValueError(f"bpe:N needs a whole number N of at least {SMALLEST_BPE} tokens, got {kind}")
-    library = optional("tokenizers", "text")
-    tokenizer = _byte_level(library, library.models.BPE())
-    trainer = library.trainers.BpeTrainer(
-        vocab_size=int(size),
-        special_tokens=[END_OF_TEXT],
-        initial_alphabet=sorted(library.pre_tokenizers.ByteLevel.alphabet()),
-        show_progress=False,
-    )
-    tokenizer.train_from_iterator((piece for text in texts for piece in cut_at_spaces(text, PIECE)), trainer)
-    return Subwords(tokenizer.to_str())
-
-
-def _from_hub(name: str) -> Tokenizer:
-    library = optional("tokenizers", "text")
-    try:
-        with hub_or_cache():
-            return Subwords(library.Tokenizer.from_pretrained(name).to_str())
-    except Exception as error:
-        hint = "" if name in HUB_EXAMPLES else f"; {nearest(name, HUB_EXAMPLES + KINDS)}"
-        raise ValueError(
-            f"the tokenizer {name} is not a local file and Tokenizer.from_pretrained could not get it from the Hub "
-            f"({type(error).__name__}); give the path of a local tokenizer.json{hint}"
-        ) from error
-
-
-def build_tokenizer(kind: str, texts: Iterable[str]) -> Tokenizer:
-    """A tokenizer by its kind; `texts` is the training text, read only by the kinds that learn from it."""
-    if kind == "characters":
-        return Characters("".join(sorted(set().union(*map(set, texts)))))
-    if kind == "bytes":
-        return Bytes()
-    if kind.startswith("bpe:"):
-        return _train_byte_pairs(kind, texts)
-    if Path(kind).exists():
-        return load_tokenizer(Path(kind))
-    if difflib.get_close_matches(kind, KINDS):
-        raise ValueError(f"unknown tokenizer {kind}; {nearest(kind, KINDS)}")
-    if not re.fullmatch(r"\w[\w.-]*(/[\w.-]+)?", kind) or kind.endswith((".json", ".txt")):
-        raise ValueError(f"there is no tokenizer file {kind}; otherwise known are {', '.join(KINDS + HUB_EXAMPLES)}")
-    return _from_hub(kind)

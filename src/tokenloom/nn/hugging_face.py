@@ -91,8 +91,8 @@ class PretrainedHead(nn.Module):
     @property
     def weight(self) -> Float[Tensor, "vocab width"]:
         """One row per token."""
-        weight: Any = self._tied[0].weight if self._tied else self.own_weight
-        return weight  # type: ignore[no-any-return]
+        weight: Tensor = self._tied[0].weight if self._tied else self.get_parameter("own_weight")
+        return weight
 
     @property
     def bias(self) -> Float[Tensor, "vocab"]:
@@ -144,7 +144,7 @@ class Pretrained(Network):
 
     def read(self, tokens: Tokens) -> Float[Tensor, "batch length width"]:
         """What the network without its last map gives at every token."""
-        raise NotImplementedError
+        raise TypeError(f"{type(self).__name__} does not say how it reads tokens; use MaskedLM or BidirectionalLM")
 
 
 def build_pretrained(architecture: Mapping[str, Any], auto: str) -> Any:

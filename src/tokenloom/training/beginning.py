@@ -1,4 +1,4 @@
-"""A run that goes on from a model: its network and weights, its process and its tokenizer, on other data.
+"""A run that begins with a model: its network and weights, its process and its tokenizer, on other data.
 
     tokenloom train --from FOLDER --data.path my_text.txt
 

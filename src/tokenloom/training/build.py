@@ -68,7 +68,7 @@ def resolve(config: TrainConfig) -> TrainConfig:
 
 
 def begun(config: TrainConfig) -> DiffusionModel | None:
-    """The model that a run goes on from; once it has one of its own, that stands in for one that has gone."""
+    """The model that a run begins with; once it has one of its own, that stands in for one that has gone."""
     if config.begin is None:
         return None
     own = Path(config.out or "") / "model"

@@ -91,15 +91,7 @@ def import_hugging_face(
     ignored = load_by_name(pretrained, {plan.rename(name): value for name, value in content.tensors.items()})
     network = split(plan, pretrained)
     process = Masked(plan.config.vocab_size, mask_id=plan.mask, schedule=LinearSchedule(eps=0.0))
-    origin = {
-        "family": plan.family,
-        "source": located.name,
-        "revision": located.revision,
-        "file": located.weights[0].name,
-        "sha256": located.sha256,
-        "weights": "as stored",
-        "notes": list(plan.notes),
-    }
+    origin = located.origin(plan.family, "as stored", plan.notes)
     source = {"kind": "text", "length": network.length, "tokenizer": "", "packing": "wrap"}
     about = About(origin=origin, source=None if words is None else source)
     model = DiffusionModel(network.eval(), process, None, Denoiser, words, about)

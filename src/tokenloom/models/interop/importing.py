@@ -14,7 +14,8 @@ from tokenloom.models.interop.hugging_face import import_hugging_face
 from tokenloom.models.interop.large import large
 from tokenloom.models.interop.source import Content, Located, locate_source, read_content
 from tokenloom.models.model import DiffusionModel
-from tokenloom.models.tokenizer import Tokenizer, build_tokenizer, load_tokenizer, with_special_token
+from tokenloom.models.tokenizer import Tokenizer, with_special_token
+from tokenloom.models.tokenizer_sources import build_tokenizer, load_tokenizer
 from tokenloom.nn.dit import DiT
 from tokenloom.support.about import About
 from tokenloom.support.checks import nearest
@@ -84,15 +85,8 @@ def _imported(
     found, notes = _tokenizer(tokenizer, located.folder, plan)
     if found is not None and found.end_of_sequence is None:
         plan = replace(plan, packing="wrap")  # the only one that needs no end
-    origin = {
-        "family": plan.family,
-        "source": located.name,
-        "revision": located.revision,
-        "file": located.weights[0].name,
-        "sha256": located.sha256,
-        "weights": "moving average" if uses_average else "as stored" if content.average is None else "raw",
-        "notes": [*plan.notes, *notes],
-    }
+    kind = "moving average" if uses_average else "as stored" if content.average is None else "raw"
+    origin = located.origin(plan.family, kind, (*plan.notes, *notes))
     about = About(origin=origin, source=_source(plan, target.length) if found is not None else None)
     model = DiffusionModel(network.eval(), plan.process, None, plan.predicts, found, about)
     return Imported(model, _report(plan, sizes, target, origin, prefix, found))

@@ -7,6 +7,7 @@ never code.  A pickle is opened only for the import command.
 import hashlib
 import os
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,18 @@ class Located:
     def is_pickle(self) -> bool:
         """Whether only a pickle holds the weights."""
         return self.weights[0].suffix != ".safetensors"
+
+    def origin(self, family: str, weights: str, notes: Iterable[str]) -> dict[str, Any]:
+        """Where a model came from, as it says of itself."""
+        return {
+            "family": family,
+            "source": self.name,
+            "revision": self.revision,
+            "file": self.weights[0].name,
+            "sha256": self.sha256,
+            "weights": weights,
+            "notes": list(notes),
+        }
 
     @property
     def sha256(self) -> str:

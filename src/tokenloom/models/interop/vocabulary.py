@@ -13,7 +13,8 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from tokenloom.models.tokenizer import Subwords, Tokenizer, build_tokenizer, load_tokenizer
+from tokenloom.models.tokenizer import Subwords, Tokenizer
+from tokenloom.models.tokenizer_sources import build_tokenizer, load_tokenizer
 from tokenloom.support.extras import optional
 from tokenloom.support.reading import read_json, read_text
 
