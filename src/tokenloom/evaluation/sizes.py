@@ -1,4 +1,4 @@
-"""How much memory samples take, told before they are drawn."""
+"""How much memory samples take, known before they are drawn."""
 
 from tokenloom.models.model import Model
 from tokenloom.samplers.sampler import length_of

@@ -21,7 +21,7 @@ from tokenloom.support.checks import check_least
 from tokenloom.types import Tokens
 
 Progress = Callable[[float], object]
-"""What is told the share of the work that is done."""
+"""What receives the share of the work that is done."""
 LONGEST = 1024
 """Tokens per row for a language model that reads more."""
 

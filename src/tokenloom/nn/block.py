@@ -12,7 +12,7 @@ Condition = Float[Tensor, "batch condition"] | None
 
 
 class Modulation(nn.Module):
-    """`parts` vectors of size width a row, from the condition; zero at first.  Constants where nothing conditions."""
+    """`parts` vectors of size width per row, from the condition; zero at first.  Constants where nothing conditions."""
 
     def __init__(self, condition: int | None, width: int, parts: int) -> None:
         super().__init__()

@@ -109,7 +109,7 @@ def nelbo(
 ) -> Likelihood:
     """The negative log-likelihood of the free positions of `x_0`, or its bound; `batch` rows per network call.
 
-    `on_progress` is told the share of the work that is done, after every call.
+    `on_progress` receives the share of the work that is done, after every call.
     """
     _check(x_0, samples, times, batch)
     model.process.check_clean(x_0, given)
