@@ -5,7 +5,7 @@ export PYTHONDONTWRITEBYTECODE =
 # Nothing is compiled at installation; what is imported is, once, and kept.
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
 
-.PHONY: test attack quickstart docs format clean
+.PHONY: test laws attack quickstart docs wheel tagged format clean
 
 quickstart: .venv/.core   ## solve a Sudoku live, train two methods for a minute each, write quickstart/report.html
 	@$(BIN)/tokenloom quickstart
@@ -16,18 +16,30 @@ test: .venv/.dev          ## lint, types and every test
 	$(BIN)/mypy
 	$(BIN)/pytest -q --numprocesses 2 --dist loadfile
 
+laws: .venv/.laws$(TORCH)  ## the laws and the start of the command line; TORCH=2.6.0 installs that version into .venv first
+	$(BIN)/pytest -q tests/laws tests/processes tests/test_schedules.py tests/nn tests/oracles tests/cli/test_start.py
+
 attack: .venv/.dev        ## damaged files, random commands and calls, killed runs (five minutes)
 	$(BIN)/python -m tests.attack --out build/attack.json
 
 docs: .venv/.dev          ## build the documentation into site/; a warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
+wheel: .venv/.release     ## build the source archive and the wheel into dist/, check them, and use the wheel as its users will
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation --outdir dist
+	$(BIN)/twine check --strict dist/*
+	PYTHON=$(BIN)/python scripts/check_wheel.sh
+
+tagged:                   ## whether TAG=v0.2.0 is the version of the package, before it is released
+	@grep -qx '__version__ = "$(TAG:v%=%)"' src/tokenloom/__init__.py || { echo "the tag $(TAG) is not the version in src/tokenloom/__init__.py" >&2; exit 1; }
+
 format: .venv/.dev        ## apply the formatter and the safe fixes
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 clean:                    ## remove the environment and the caches
-	rm -rf .venv site .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv site dist .pytest_cache .mypy_cache .ruff_cache
 
 .venv/bin/pip:
 	@echo "Setting up .venv (one to two minutes, once)"
@@ -40,4 +52,13 @@ clean:                    ## remove the environment and the caches
 .venv/.dev: pyproject.toml constraints.txt | .venv/bin/pip
 	$(INSTALL) --editable ".[dev]"
 	$(INSTALL) --no-deps lm_eval sacrebleu portalocker tabulate lxml # what the tests need of the extra harness
+	@touch $@
+
+.venv/.laws$(TORCH): pyproject.toml constraints.txt | .venv/bin/pip
+	sed '$(if $(TORCH),s/^torch==.*/torch==$(TORCH)/)' constraints.txt > .venv/constraints.txt
+	$(INSTALL:constraints.txt=.venv/constraints.txt) --editable ".[test]"
+	@touch $@
+
+.venv/.release: pyproject.toml constraints.txt | .venv/bin/pip
+	$(INSTALL) --editable ".[release]"
 	@touch $@

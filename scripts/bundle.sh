@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Put the model of a finished run into the package, under a name that every command knows.
-#   scripts/bundle.sh runs/sudoku-udm-loo sudoku-udm-loo
+#   scripts/bundle.sh runs/sudoku sudoku
 set -euo pipefail
 run=${1:?name the run folder}
 name=${2:?name the model}

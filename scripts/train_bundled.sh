@@ -1,26 +1,27 @@
 #!/usr/bin/env bash
 # Train the bundled models, one core each; a run that was interrupted resumes where it stopped.
-#   scripts/train_bundled.sh sudoku-udm-loo [folder]
-#   scripts/train_bundled.sh sudoku-mdm | sudoku-audm | sudoku4-udm-loo | sudoku6-udm-loo [folder]
+#   scripts/train_bundled.sh sudoku | sudoku4-udm-loo | sudoku6-udm-loo [folder]
 #   scripts/train_bundled.sh shakespeare-udm-loo folder input.txt
 set -euo pipefail
-name=${1:?name a model: sudoku-udm-loo, sudoku-mdm, sudoku-audm, sudoku4-udm-loo, sudoku6-udm-loo or shakespeare-udm-loo}
+name=${1:?name a model: sudoku, sudoku4-udm-loo, sudoku6-udm-loo or shakespeare-udm-loo}
 out=${2:-runs}/$name
 export OMP_NUM_THREADS=1
 
+small=(--data.rows 4000 --network.depth 4 --network.loops 4)
 sudoku=(
-  --data.puzzles unique --data.rows 4000
-  --network.kind grid --network.width 32 --network.depth 4 --network.loops 4
+  --data.puzzles unique --network.kind grid --network.width 32
   --optimiser.batch 16 --optimiser.lr 3e-3 --optimiser.warmup 100 --optimiser.decay linear
   --run.valid-rows 256 --run.validate-every 1000 --run.checkpoint-every 500
 )
-nine=(--recipe sudoku9 --data.givens 24 50)
 case $name in
-  sudoku-udm-loo) run=("${nine[@]}" "${sudoku[@]}" --method udm --max-minutes 85) ;;
-  sudoku-mdm) run=("${nine[@]}" "${sudoku[@]}" --method mdm --max-minutes 55) ;;
-  sudoku-audm) run=("${nine[@]}" "${sudoku[@]}" --method audm --max-minutes 55) ;;
-  sudoku4-udm-loo) run=(--recipe sudoku4 "${sudoku[@]}" --method udm --max-minutes 5) ;;
-  sudoku6-udm-loo) run=(--recipe sudoku6 "${sudoku[@]}" --method udm --max-minutes 15) ;;
+  sudoku)
+    run=(
+      --recipe sudoku9 --method any --time-power 0.5 "${sudoku[@]}"
+      --data.rows 16000 --data.seed 2 --data.givens 24 50 --data.hard 0.6
+      --network.depth 2 --network.loops 12 --network.fewest-loops 3 --max-minutes 105
+    ) ;;
+  sudoku4-udm-loo) run=(--recipe sudoku4 "${sudoku[@]}" "${small[@]}" --method udm --max-minutes 5) ;;
+  sudoku6-udm-loo) run=(--recipe sudoku6 "${sudoku[@]}" "${small[@]}" --method udm --max-minutes 15) ;;
   shakespeare-udm-loo)
     run=(
       --recipe chars --method udm --data.path "${3:?give the path of the text}" --data.length 256

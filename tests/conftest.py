@@ -7,7 +7,7 @@ import torch
 from jaxtyping import config, install_import_hook
 
 with install_import_hook("tokenloom", "beartype.beartype"):
-    import tokenloom  # noqa: F401
+    import tokenloom.public  # noqa: F401
 
 torch.set_num_threads(1)
 

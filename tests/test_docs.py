@@ -8,6 +8,7 @@ import sys
 from functools import reduce
 from importlib import import_module, util
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -21,6 +22,8 @@ PAPER = (ROOT / "docs" / "paper.md").read_text()
 SAMPLERS = (ROOT / "docs" / "samplers.md").read_text()
 ROWS = [line.strip("| ").split(" | ") for line in PAPER.splitlines() if re.match(r"\| `\S+:", line)]
 NAMED = re.compile(r"`([^`]+)`")
+PAGES = sorted((ROOT / "docs").rglob("*.md"))
+TUTORIALS = [page for page in PAGES if page.parent.name == "tutorials" and page.stem != "index"]
 
 
 def found(name: str) -> bool:
@@ -65,13 +68,21 @@ def test_every_label_in_the_code_is_beside_the_paper() -> None:
     assert not used - set(label.findall(PAPER))
 
 
-def test_sampler_tables_are_those_of_the_registries() -> None:
-    spec = util.spec_from_file_location("render_samplers", ROOT / "scripts" / "render_samplers.py")
+def script(name: str) -> ModuleType:
+    """A file of scripts/ as a module."""
+    spec = util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
-    script = util.module_from_spec(spec)
-    spec.loader.exec_module(script)
-    assert script.render(SAMPLERS) == SAMPLERS, "run: python scripts/render_samplers.py docs/samplers.md"
+    module = util.module_from_spec(spec)
+    sys.modules[name] = module  # where its dataclasses look for it
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_sampler_tables_are_those_of_the_registries() -> None:
+    assert script("render_samplers").render(SAMPLERS) == SAMPLERS, (
+        "run: python scripts/render_samplers.py docs/samplers.md"
+    )
 
 
 def test_every_registered_sampler_has_a_word_on_when_to_use_it() -> None:
@@ -81,28 +92,26 @@ def test_every_registered_sampler_has_a_word_on_when_to_use_it() -> None:
 
 
 def test_every_public_name_is_on_the_api_page() -> None:
-    page = set(re.findall(r"\w+", (ROOT / "docs" / "api.md").read_text()))
+    page = {word for path in (ROOT / "docs" / "api").glob("*.md") for word in re.findall(r"\w+", path.read_text())}
     processes = {PROCESSES[name].__name__ for name in PROCESSES}
     objectives = {tl.objectives.OBJECTIVES[name].__name__ for name in tl.objectives.OBJECTIVES}
-    renamed = {"CosineSchedule": "schedules", "GeometricSchedule": "schedules",
-               "LinearSchedule": "schedules", "PolynomialSchedule": "schedules", "Schedule": "schedules"}  # fmt: skip
-    names = {renamed.get(name, name) for name in {*tl.__all__, *processes, *objectives}}
-    assert not names - page
+    assert not {*tl.__all__, *processes, *objectives} - page
 
 
 def commands() -> list[list[str]]:
     """The arguments of every `tokenloom` command in a shell block or in backticks of the README and the docs.
 
-    Those with a gap or a variable are left out, and --resume and --from, which read the run or model that they name.
+    Those with a gap or a variable are left out, and --resume, --from and --tyro, which read or write what they name; so
+    is extending.md, whose commands name what its skeletons define.
     """
-    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    pages = [ROOT / "README.md", *(page for page in PAGES if page.name != "extending.md")]
     found = []
     for page in pages:
         text = page.read_text().replace("\\\n", " ")
         blocks = "\n".join(re.findall(r"```sh\n(.*?)```", text, re.DOTALL))
         lines = re.findall(r"^(?:torchrun .*-m )?tokenloom (.*?)(?:\s+#.*)?$", blocks, re.MULTILINE)
         lines += re.findall(r"`(?:torchrun [^`]*-m )?tokenloom ([^`]+)`", text)
-        found += [shlex.split(line) for line in lines if not re.search(r"…|\$|--resume|--from", line)]
+        found += [shlex.split(line) for line in lines if not re.search(r"…|\$|--resume|--from|--tyro", line)]
     return found
 
 
@@ -118,14 +127,81 @@ def test_every_command_shown_exists_with_its_options(capsys: pytest.CaptureFixtu
         assert not [option for option in options if not re.search(rf"{option}[ ,]", help_text)], words
 
 
+def blocks(page: Path) -> list[tuple[str, str]]:
+    """The Python blocks of a page, each with what it needs that a test does not have."""
+    return re.findall(r"(?:^<!-- needs: (.*?) -->\n)?^```python\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if blocks(page) and page not in TUTORIALS], ids=lambda page: page.stem
+)
+def test_python_of_a_page_runs_from_top_to_bottom(page: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    if page.stem == "extending":
+        pytest.skip("test_extending.py runs each skeleton and uses what it defines")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    for needs, code in blocks(page):
+        compiled = compile(code, page.name, "exec")
+        if not needs:
+            exec(compiled, names)
+
+
+@pytest.mark.skipif(util.find_spec("matplotlib") is None, reason="the extra evaluate is not installed")
+@pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
+def test_tutorial_runs_with_its_short_values(page: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """`make docs` runs them in full."""
+    monkeypatch.chdir(tmp_path)
+    tutorials = script("docs_tutorials")
+    text = page.read_text()
+    done = tutorials.execute(text, page.stem, short=True)
+    assert done.figures.keys() == tutorials.skip(text, page.stem).figures.keys()
+    assert "# tested with" not in done.markdown
+    assert not list(tmp_path.iterdir())
+
+
+def test_every_tutorial_is_in_the_gallery_with_a_picture() -> None:
+    gallery = (ROOT / "docs" / "tutorials" / "index.md").read_text()
+    links = set(re.findall(r"\]\(([\w-]+)\.md\)", gallery))
+    assert links == {page.stem for page in TUTORIALS}
+    assert set(re.findall(r"\]\(([\w-]+)-1\.svg\)", gallery)) == links
+
+
+def test_plain_text_formulas_are_typeset_and_tables_are_not() -> None:
+    typeset = script("docs_formulas").typeset
+    law = typeset(
+        "A law.\n\n    x_s^l  ~  p_t(. | x_t^{-l}) = alpha_t nu^l + (1 - alpha_t) pi,   t <= 1\n\nAt x_t, `x_t` stays."
+    )
+    expected = r"\[ x_s^l \sim  p_t(\cdot\mid x_t^{-l}) = \alpha _t \nu ^l + (1 - \alpha _t) \pi ,\quad t \le  1 \]"
+    assert expected in law
+    assert law.endswith(r"At \(x_t\), `x_t` stays.")
+    table = "Tokenizers.\n\n    bytes      UTF-8, K = 256; decode(encode(s)) = s\n"
+    assert typeset(table) == table
+
+
+def test_names_of_arguments_are_not_typeset() -> None:
+    typeset = script("docs_formulas").typeset
+    assert typeset("A law.\n\nArgs:\n    x_0: Near x_t.\n") == "A law.\n\nArgs:\n    x_0: Near \\(x_t\\).\n"
+
+
+def test_nothing_of_the_documentation_comes_from_elsewhere() -> None:
+    config = (ROOT / "mkdocs.yml").read_text()
+    assert "http" not in config
+    assert "font: false" in config
+    for script_or_style in re.findall(r"javascripts/[\w./-]+", config):
+        assert (ROOT / "docs" / script_or_style).is_file()
+
+
 @pytest.mark.skipif(util.find_spec("mkdocs") is None, reason="the extra docs is not installed")
 def test_the_documentation_builds_without_a_warning(tmp_path: Path) -> None:
     # no --quiet: it silences the warnings that --strict counts
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
-    environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
+    environment = os.environ | {"NO_MKDOCS_2_WARNING": "1", "TUTORIALS": "skip"}
     result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout + result.stderr
-    assert "DNDM" in (tmp_path / "samplers" / "index.html").read_text()
-    rendered = (tmp_path / "api" / "index.html").read_text()
+    assert "DNDM" in (tmp_path / "samplers.html").read_text()
+    rendered = (tmp_path / "api" / "sampling.html").read_text()
     kernels = [registry[name] for registry in (PREDICTORS, CORRECTORS) for name in registry]
     assert not [kernel for kernel in kernels if f'id="{kernel.__module__}.{kernel.__name__}"' not in rendered]
+    assert "batch length" in (tmp_path / "api" / "models.html").read_text()  # shapes are shown
+    assert "unpkg" not in rendered
+    assert (tmp_path / "search" / "search_index.js").is_file()  # search without a server

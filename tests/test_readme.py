@@ -5,41 +5,36 @@ from pathlib import Path
 
 import torch
 
-import tokenloom as tl
-
 README = Path(__file__).parents[1] / "README.md"
 
 
-def test_the_python_example_trains_samples_and_converts_exactly() -> None:
+def test_the_python_example_trains_and_samples() -> None:
     blocks = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
     assert len(blocks) == 1
     names: dict[str, object] = {}
     torch.manual_seed(0)
     exec(blocks[0], names)
-    model, tokens, noisy, denoiser = (names[name] for name in ("model", "tokens", "noisy", "denoiser"))
-    assert isinstance(model, tl.DiffusionModel)
+    tokens = names["tokens"]
     assert isinstance(tokens, torch.Tensor)
     counting = ((tokens[:, 1:] - tokens[:, :-1]) % 5 == 1).all(1)
     assert counting.double().mean() > 0.5  # one row in 78,125 by chance
-    assert isinstance(noisy, tl.Noisy)
-    assert isinstance(denoiser, tl.Denoiser)
-    leave_one_out = model.predict(noisy)
-    assert isinstance(leave_one_out, tl.LeaveOneOut)
-    own = torch.nn.functional.one_hot(noisy.tokens, 5)
-    alpha = noisy.alpha_t[:, None, None]
-    mass = leave_one_out.log_probs.double().exp() * (alpha * own + (1 - alpha) / 5)
-    expected = mass / mass.sum(-1, keepdim=True)
-    torch.testing.assert_close(denoiser.log_probs.double().exp(), expected, rtol=1e-4, atol=1e-6)
+    assert len([line for line in blocks[0].splitlines() if line.strip()]) <= 13
 
 
 def test_every_link_leads_to_a_file() -> None:
     links = re.findall(r"\]\(([^)#]+)\)", README.read_text())
-    assert len(links) > 20
+    assert len(links) > 10
     missing = [link for link in links if not link.startswith("http") and not (README.parent / link).exists()]
     assert not missing
 
 
-def test_every_name_of_the_process_table_exists() -> None:
-    names = re.findall(r"^\| `(\w+)\(", README.read_text(), re.MULTILINE)
-    assert len(names) == 7
-    assert all(issubclass(getattr(tl, name), tl.Process) for name in names)
+def test_every_process_is_spelt_out_and_every_abbreviation_is_in_the_glossary() -> None:
+    glossary = (README.parent / "docs" / "glossary.md").read_text()
+    rows = re.findall(r"^\| ([a-z ]+) \((\w+)\) \|", README.read_text(), re.MULTILINE)
+    assert [short for _, short in rows] == ["MDM", "UDM", "AUDM", "MUDM", "GIDD"]
+    assert all(short in glossary for _, short in rows)
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.read_text().splitlines()) <= 75
+    assert len(README.read_text().split()) <= 520

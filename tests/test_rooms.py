@@ -26,7 +26,7 @@ ROOMS = (
     ("cli",),
 )
 LEVELS = {room: level for level, rooms in enumerate(ROOMS) for room in rooms}
-OUTSIDE = ("__init__", "__main__")
+OUTSIDE = ("__init__", "__main__", "public")
 """The package itself, which shows what is in its rooms, and the command."""
 
 
@@ -74,8 +74,8 @@ def test_some_rooms_know_fewer_still(room: str, known: set[str]) -> None:
     assert found - {"__version__"} <= known
 
 
-def test_importing_the_package_loads_no_training_no_evaluation_no_command_and_no_data() -> None:
-    code = "import json, sys, tokenloom; print(json.dumps(sorted(sys.modules)))"
+def test_using_the_package_loads_no_training_no_evaluation_no_command_and_no_data() -> None:
+    code = "import json, sys, tokenloom; tokenloom.sample; print(json.dumps(sorted(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(json.loads(done.stdout))
     assert "tokenloom.samplers.sampler" in loaded

@@ -1,82 +1,20 @@
 """Discrete diffusion with uniform and masked noise, built on exact posteriors."""
 
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from tokenloom import nn, objectives, samplers
-from tokenloom.drawing.categorical import draw
-from tokenloom.drawing.randomness import RowGenerators
-from tokenloom.drawing.truncation import Truncation, truncate
-from tokenloom.models import DiffusionModel, Model
-from tokenloom.models.loading import load
-from tokenloom.objectives.head_loss import Loss, training_loss
-from tokenloom.objectives.likelihood import Likelihood, nelbo
-from tokenloom.oracles import MarkovOracle, Oracle
-from tokenloom.posteriors import Denoiser, LeaveOneOut, Score, conditional_log_probs, convert
-from tokenloom.processes import (
-    PROCESSES,
-    AbsorbingUniform,
-    Interpolating,
-    LeftToRight,
-    Masked,
-    MaskedUniform,
-    MaxCoupling,
-    Process,
-    Uniform,
-)
-from tokenloom.samplers import Sampler, Samples, Step, sample
-from tokenloom.schedules import CosineSchedule, GeometricSchedule, LinearSchedule, PolynomialSchedule, Schedule
-from tokenloom.state import Noisy
-from tokenloom.support.about import About
+if TYPE_CHECKING:
+    from tokenloom.public import *  # noqa: F403
 
-__version__ = "0.2.0.dev0"
-
-__all__ = [
-    "About",
-    "AbsorbingUniform",
-    "CosineSchedule",
-    "Denoiser",
-    "DiffusionModel",
-    "GeometricSchedule",
-    "Interpolating",
-    "LeaveOneOut",
-    "LeftToRight",
-    "Likelihood",
-    "LinearSchedule",
-    "Loss",
-    "MarkovOracle",
-    "Masked",
-    "MaskedUniform",
-    "MaxCoupling",
-    "Model",
-    "Noisy",
-    "Oracle",
-    "PolynomialSchedule",
-    "Process",
-    "RowGenerators",
-    "Sampler",
-    "Samples",
-    "Schedule",
-    "Score",
-    "Step",
-    "Truncation",
-    "Uniform",
-    "conditional_log_probs",
-    "convert",
-    "draw",
-    "load",
-    "nelbo",
-    "nn",
-    "objectives",
-    "sample",
-    "samplers",
-    "training_loss",
-    "truncate",
-]
+__version__ = "0.2.0"
 
 
 def __getattr__(name: str) -> Any:
-    """A registered process by the name of its class."""
-    for key in PROCESSES if name[:1].isupper() else ():
-        if PROCESSES[key].__name__ == name:
-            return PROCESSES[key]
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    """A public name, which loads PyTorch: until one is used, as for `tokenloom --help`, nothing is loaded."""
+    if name.startswith("__") and name != "__all__":  # asked by tools that look at any module
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module("tokenloom.public"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__getattr__("__all__")})

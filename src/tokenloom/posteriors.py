@@ -20,13 +20,13 @@ from typing import Protocol, TypeVar, runtime_checkable
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from tokenloom.schedules import Schedule
 from tokenloom.state import Noisy
 from tokenloom.support.checks import check_alpha, check_logits, check_tokens
-from tokenloom.support.chunks import chunks
+from tokenloom.support.log_space import add_evidence
 from tokenloom.support.typed import checked
 from tokenloom.types import Auxiliary, Logits, PerPosition, PerRow, StateLogProbs, Tokens
 
@@ -62,16 +62,44 @@ class Posterior(ABC):
 
     @abstractmethod
     def check(self, noisy: Noisy, process: Law) -> None:
-        """Raise unless this is a prediction for that state."""
+        """Raise unless this is a prediction for that state.
+
+        Args:
+            noisy: The state that was predicted at.
+            process: The process of that state.
+
+        Raises:
+            ValueError: If shape, dtype or device do not fit, or a position has no largest finite value.
+        """
 
     @abstractmethod
     def to_leave_one_out(self, noisy: Noisy, process: Law) -> "LeaveOneOut":
-        """The leave-one-out posterior, or an error that says why there is none."""
+        """The leave-one-out posterior that this prediction implies.
+
+        Args:
+            noisy: The state that was predicted at.
+            process: The process of that state.
+
+        Returns:
+            Logits of p(x_0^l | x_t^{-l}).
+
+        Raises:
+            ValueError: If it does not exist, because a token reveals x_0 (denoiser) or alpha_t = 0 (score).
+        """
 
     @classmethod
     @abstractmethod
     def from_leave_one_out(cls, leave_one_out: "LeaveOneOut", noisy: Noisy, process: Law) -> "Posterior":
-        """This representation of what the leave-one-out posterior says; it always exists."""
+        """This representation of what the leave-one-out posterior says; it always exists.
+
+        Args:
+            leave_one_out: The prediction to translate.
+            noisy: The state that was predicted at.
+            process: The process of that state.
+
+        Returns:
+            A prediction of this class.
+        """
 
 
 @dataclass(frozen=True)
@@ -79,6 +107,7 @@ class OverTokens(Posterior):
     """A prediction that is a law over clean tokens, given by its logits."""
 
     logits: Float[Tensor, "batch length vocab"]
+    """Logits over the K real tokens, defined up to a constant per position; -inf is impossible."""
 
     @property
     def log_probs(self) -> Float[Tensor, "batch length vocab"]:
@@ -126,6 +155,7 @@ class Score(Posterior):
     """log p_t(y) - log p_t(x_t) for each state y of one position; the entry at x_t is 0 by definition."""
 
     log_ratios: Float[Tensor, "batch length states"]
+    """log p_t(x_t with y at position l) - log p_t(x_t), for each state y."""
 
     def check(self, noisy: Noisy, process: Law) -> None:
         check_logits("log_ratios", self.log_ratios, noisy.tokens, process.num_states)
@@ -177,10 +207,23 @@ def convert(
     process: Law,
     aux: Auxiliary | None = None,
 ) -> Representation:
-    """The same knowledge in another representation; `aux` is the auxiliary variable of a lifted process.
+    """The same knowledge in another representation.
 
-    Raises where the map does not exist: a position that its own token reveals (a visible token of a masked process, or
-    alpha = 1) has lost its leave-one-out posterior, and at alpha = 0 the score says nothing of x_0.
+    Args:
+        posterior: The prediction at `x_t`.
+        to: `Denoiser`, `LeaveOneOut` or `Score`.
+        x_t: The noisy tokens that were predicted at.
+        alpha_t: The noise level of each row, in [0, 1].
+        process: The process that made `x_t`.
+        aux: The auxiliary variable of a lifted process: U or tau.
+
+    Returns:
+        The prediction as `to`; the same object where it is one already.
+
+    Raises:
+        ValueError: If an argument does not fit, or the map does not exist: a position that its own token reveals (a
+            visible token of a masked process, or alpha = 1) has lost its leave-one-out posterior, and at alpha = 0 the
+            score says nothing of x_0.
     """
     if not _is_one_of(to, Denoiser, LeaveOneOut, Score):
         raise ValueError(f"a prediction converts to Denoiser, LeaveOneOut or Score, got {to!r}")
@@ -201,7 +244,19 @@ def convert_at(posterior: Posterior, to: type[Representation], noisy: Noisy, pro
 
 @checked
 def conditional_log_probs(leave_one_out: LeaveOneOut, noisy: Noisy, process: Law) -> StateLogProbs:
-    """log p_t(x_t^l = y | x_t^{-l}) = log(alpha nu_y + (1 - alpha) pi_y), the Gibbs conditional of each position."""
+    """log p_t(x_t^l = y | x_t^{-l}) = log(alpha nu_y + (1 - alpha) pi_y), the Gibbs conditional of each position.
+
+    Args:
+        leave_one_out: The prediction at `noisy`.
+        noisy: The state x_t.
+        process: The process of that state.
+
+    Returns:
+        Log-probabilities over all states, the mask included.
+
+    Raises:
+        ValueError: If the prediction does not fit the state.
+    """
     leave_one_out.check(noisy, process)
     base, excess = _conditional_parts(leave_one_out, noisy, process)
     return base + excess
@@ -220,49 +275,6 @@ def _conditional_parts(leave_one_out: LeaveOneOut, noisy: Noisy, process: Law) -
     noisy_state = base.isfinite()
     excess = torch.where(noisy_state, F.softplus(signal - torch.where(noisy_state, base, 0)), 0)
     return torch.where(noisy_state, base, signal), excess
-
-
-def add_evidence(logits: Logits, x_t: Tokens, evidence: PerPosition) -> Logits:
-    """logits + evidence at x_t; a point mass on x_t where the evidence is +inf; unchanged where x_t is a mask outside
-    the vocabulary."""
-    is_token = x_t < logits.shape[-1]
-    index = torch.where(is_token, x_t, 0).unsqueeze(-1)
-    shift = torch.where(is_token & evidence.isfinite(), evidence, 0).to(logits.dtype).unsqueeze(-1)
-    shifted = logits.scatter_add(-1, index, shift)
-    revealed = (is_token & evidence.isposinf()).unsqueeze(-1)
-    if not bool(revealed.any()):
-        return shifted
-    own = torch.where(revealed, 0, shifted.gather(-1, index))
-    return shifted.masked_fill(revealed, -torch.inf).scatter(-1, index, own)
-
-
-def split_probability(logits: Logits, x_t: Tokens) -> tuple[PerPosition, PerPosition]:
-    """softmax(logits) at x_t, and the mass of all other tokens, each with its own relative accuracy, in float64: what
-    underflows has no gradient."""
-    rows, ids = logits.flatten(0, 1), x_t.flatten()
-    parts = [_split_rows(rows[part], ids[part]) for part in chunks(*rows.shape)]
-    own, others = (torch.cat(each).view(x_t.shape) for each in zip(*parts, strict=True))
-    return own, others
-
-
-def _split_rows(logits: Float[Tensor, "rows vocab"], x_t: Int[Tensor, "rows"]) -> tuple[Tensor, Tensor]:
-    is_token = x_t < logits.shape[-1]
-    index = torch.where(is_token, x_t, 0).unsqueeze(-1)
-    wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    own = wide.gather(-1, index).squeeze(-1).masked_fill(~is_token, -torch.inf)
-    hidden = torch.where(is_token.unsqueeze(-1), -torch.inf, wide.gather(-1, index))
-    own, others = own.double(), log_total(wide.scatter(-1, index, hidden)).double()
-    total = torch.logaddexp(own, others)
-    return (own - total).exp(), (others - total).exp()
-
-
-def log_total(logits: Float[Tensor, "*shape vocab"]) -> Float[Tensor, "*shape"]:
-    """logsumexp, with the gradient 0 rather than NaN where nothing is possible."""
-    total = logits.logsumexp(-1)
-    nothing = total == -torch.inf
-    if not bool(nothing.any()):
-        return total
-    return logits.masked_fill(nothing.unsqueeze(-1), 0).logsumexp(-1).masked_fill(nothing, -torch.inf)
 
 
 def as_posterior(logits: Tensor, predicts: type[Posterior]) -> Posterior:

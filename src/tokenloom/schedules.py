@@ -34,22 +34,47 @@ from tokenloom.support.typed import check_fields, checked
 
 @dataclass(frozen=True)
 class Schedule(ABC):
-    """alpha, alpha_prime and inverse, each for a float tensor of any shape."""
+    """alpha, alpha_prime and inverse, each for a float tensor of any shape.
+
+    Raises:
+        ValueError: If an option has a wrong type or lies outside its range.
+    """
 
     def __post_init__(self) -> None:
         check_fields(self)
 
     @abstractmethod
     def alpha(self, t: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """The signal left at time t: alpha_0 = 1 exactly, decreasing."""
+        """The signal left at time t: alpha_0 = 1 exactly, decreasing.
+
+        Args:
+            t: Times in [0, 1].
+
+        Returns:
+            alpha_t, in the dtype and shape of `t`.
+        """
 
     @abstractmethod
     def alpha_prime(self, t: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """d alpha / dt, finite on [0, 1]."""
+        """d alpha / dt, finite on [0, 1].
+
+        Args:
+            t: Times in [0, 1].
+
+        Returns:
+            The derivative, negative or 0.
+        """
 
     @abstractmethod
     def inverse(self, alpha: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """The time t at which alpha_t = alpha; 0 for alpha = 1, above 1 for alpha < alpha_1."""
+        """The time t at which alpha_t = alpha; 0 for alpha = 1, above 1 for alpha < alpha_1.
+
+        Args:
+            alpha: Levels in (0, 1], or 0 where the schedule reaches it.
+
+        Returns:
+            The times, not cut at 1.
+        """
 
 
 SCHEDULES: Registry[Schedule] = Registry("schedule", "tokenloom.schedules", "tokenloom.schedules")
@@ -57,9 +82,14 @@ SCHEDULES: Registry[Schedule] = Registry("schedule", "tokenloom.schedules", "tok
 
 @dataclass(frozen=True)
 class _Eroding(Schedule):
-    """alpha = 1 - (1 - eps) erosion(t)."""
+    """alpha = 1 - (1 - eps) erosion(t).
+
+    Raises:
+        ValueError: If `eps` is outside [0, 1).
+    """
 
     eps: float = 1e-3
+    """The signal left at t = 1, in [0, 1)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -77,7 +107,7 @@ class _Eroding(Schedule):
 
     @checked
     def alpha(self, t: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        return 1 - (1 - self.eps) * self._erosion(t)
+        return 1 - (1 - self.eps) * self._erosion(t).clamp(max=1)  # which rounding may exceed at t = 1
 
     @checked
     def alpha_prime(self, t: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
@@ -121,9 +151,14 @@ class CosineSchedule(_Eroding):
 @SCHEDULES.register("polynomial")
 @dataclass(frozen=True)
 class PolynomialSchedule(_Eroding):
-    """e(t) = t^power."""
+    """e(t) = t^power.
+
+    Raises:
+        ValueError: If `power` is below 1, or `eps` outside [0, 1).
+    """
 
     power: float = 2.0
+    """The exponent, at least 1; the larger, the later tokens are lost."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -146,10 +181,15 @@ class GeometricSchedule(Schedule):
     """-log alpha = sigma_min (r^t - 1) with r = sigma_max / sigma_min.
 
     The usual geometric noise sigma_min r^t starts at sigma_min, not 0; the shift makes alpha_0 exactly 1.
+
+    Raises:
+        ValueError: Unless 0 < sigma_min < sigma_max.
     """
 
     sigma_min: float = 1e-3
+    """Noise at the start; the smaller, the longer little is lost."""
     sigma_max: float = 20.0
+    """About -log alpha_1, the noise at the end."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -6,37 +6,43 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from tokenloom.types import Auxiliary, Flags, PerRow, Tokens
+from tokenloom.types import Auxiliary, Flags, PerPosition, PerRow, Tokens
 
 
 @dataclass(frozen=True)
 class NetworkInput:
-    """What a network is shown of a state: ids, the time and the signal of each row, and, where they exist, U and the
-    given positions."""
+    """What a network is shown of a state."""
 
     tokens: Tokens
+    """Ids of the noisy sequence; where a network sees masks, with the mask."""
     time: PerRow
+    """The time t of each row."""
     alpha: PerRow
+    """The signal alpha_t that is left in each row."""
     absorbing: Tokens | None = None
+    """The absorbing sequence U, under AUDM."""
     given: Flags | None = None
+    """Flags of the given positions."""
+    evidence: PerPosition | None = None
+    """What each token says of its own clean token, in nats, for a network that reads it."""
 
 
 @dataclass(frozen=True)
 class Noisy:
-    """x_t with its time, its noise level and the auxiliary variable of a lifted process.
-
-    `alpha_t` is float64 where a process made it, whatever the dtype of `t`.
-    `aux` is the absorbing sequence U of `AbsorbingUniform`, the transition times tau of `MaskedUniform`, else None.
-    `given` flags given positions, which are clean at every time.
-    `place` says which position of its sequence each entry is, where single positions were taken out of a batch.
-    """
+    """x_t with its time, its noise level and the auxiliary variable of a lifted process."""
 
     tokens: Tokens
+    """The ids x_t."""
     t: PerRow
+    """The time of each row, in [0, 1]."""
     alpha_t: PerRow
+    """The noise level of each row; float64 where a process made it, whatever the dtype of `t`."""
     aux: Auxiliary | None = None
+    """The absorbing sequence U of `AbsorbingUniform`, the transition times tau of `MaskedUniform`, else None."""
     given: Flags | None = None
+    """Flags of the given positions, which are clean at every time."""
     place: Int[Tensor, "batch length"] | None = None
+    """Which position of its sequence each entry is, where single positions were taken out of a batch."""
 
     @property
     def free(self) -> Flags:
@@ -44,11 +50,25 @@ class Noisy:
         return torch.ones_like(self.tokens, dtype=torch.bool) if self.given is None else ~self.given
 
     def sequences(self, index: slice | Tensor) -> "Noisy":
-        """Some rows of the batch."""
+        """Some rows of the batch.
+
+        Args:
+            index: A slice, row numbers or flags of rows.
+
+        Returns:
+            The state of these rows alone.
+        """
         return Noisy(*(None if part is None else part[index] for part in self._parts))  # type: ignore[arg-type]
 
     def positions(self, where: Flags) -> "Noisy":
-        """The flagged positions as a batch of sequences of length one: every law here is local given a prediction."""
+        """The flagged positions as sequences of length one: every law here is local given a prediction.
+
+        Args:
+            where: Flags of the positions to take out.
+
+        Returns:
+            A state of shape [positions, 1], in reading order, that remembers each `place`.
+        """
         row, column = where.nonzero(as_tuple=True)
         given, aux, place = (
             None if part is None else part[where].unsqueeze(1) for part in (self.given, self.aux, self.place)
@@ -57,7 +77,14 @@ class Noisy:
         return Noisy(tokens, self.t[row], self.alpha_t[row], aux, given, own if place is None else place)
 
     def to(self, device: torch.device | str) -> "Noisy":
-        """The same state on another device; levels stay float64."""
+        """The same state on another device; levels stay float64.
+
+        Args:
+            device: Where the tensors of the new state lie.
+
+        Returns:
+            A state with the same values; tensors already there are shared.
+        """
         return Noisy(*(None if part is None else part.to(device) for part in self._parts))  # type: ignore[arg-type]
 
     @property

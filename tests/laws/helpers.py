@@ -5,9 +5,10 @@ from torch import Tensor
 
 import tokenloom as tl
 from tests import brute
-from tokenloom.posteriors import Posterior, split_probability
+from tokenloom.posteriors import Posterior
 from tokenloom.processes import bridges
 from tokenloom.processes.mixtures import Mixture
+from tokenloom.support.log_space import split_probability
 
 TOLERANCE = 1e-10
 EXACT = tl.LinearSchedule(eps=0.0)

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 import tokenloom as tl
-from tokenloom.posteriors import split_probability
 from tokenloom.processes import bridges, rates
+from tokenloom.support.log_space import split_probability
 
 ALPHAS = [0.0, 1e-7, 1e-3, 0.5, 1 - 1e-3, 1 - 1e-7, 1.0]
 SIZES = [2, 27, 50257, 262144]

@@ -37,11 +37,13 @@ def test_a_bundled_model_loads_by_name_and_says_what_it_was_trained_on(name: str
 @pytest.mark.parametrize(
     ("name", "process", "predicts"),
     [
+        ("sudoku", tl.Uniform, tl.LeaveOneOut),
         ("sudoku-udm-loo", tl.Uniform, tl.LeaveOneOut),
         ("sudoku4-udm-loo", tl.Uniform, tl.LeaveOneOut),
         ("sudoku6-udm-loo", tl.Uniform, tl.LeaveOneOut),
-        ("sudoku-mdm", tl.Masked, tl.Denoiser),
-        ("sudoku-audm", tl.AbsorbingUniform, tl.Denoiser),
+        ("sudoku-mdm", tl.Masked, tl.LeaveOneOut),
+        ("sudoku-audm", tl.AbsorbingUniform, tl.LeaveOneOut),
+        ("sudoku@hybrid:p_uniform=0.2", tl.Hybrid, tl.LeaveOneOut),
         ("shakespeare-udm-loo", tl.Uniform, tl.LeaveOneOut),
     ],
 )
@@ -75,15 +77,16 @@ def test_a_bundled_model_is_stored_as_it_would_be_saved_today(name: str, tmp_pat
 
 def test_a_wrong_name_is_answered_with_the_nearest() -> None:
     for read in (tl.load, open_run):
-        with pytest.raises(ValueError, match="no bundled model has this name, did you mean sudoku-udm-loo"):
-            read("sudoku-udm-lo")
+        with pytest.raises(ValueError, match="no bundled model has this name, did you mean sudoku6-udm-loo"):
+            read("sudoku6-udm-lo")
 
 
 def test_a_folder_goes_before_a_bundled_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("sudoku-udm-loo").mkdir()
-    with pytest.raises(ValueError, match=r"sudoku-udm-loo holds no model: config\.json is missing$"):
-        tl.load("sudoku-udm-loo")
+    for name in ("sudoku", "sudoku-mdm"):
+        Path(name).mkdir()
+        with pytest.raises(ValueError, match=rf"{name} holds no model: config\.json is missing$"):
+            tl.load(name)
 
 
 def test_only_models_that_are_there_are_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,7 +103,7 @@ def test_bundling_a_run_strips_its_paths_and_refuses_what_is_too_large(tmp_path:
     (tmp_path / "scripts").mkdir()
     script = tmp_path / "scripts" / "bundle.sh"
     script.write_bytes((ROOT / "scripts" / "bundle.sh").read_bytes())
-    loaded = tl.load("sudoku-udm-loo")
+    loaded = tl.load("sudoku")
     about = loaded.about.to_json()
     about["training"]["out"] = "/somewhere/runs/mine"
     for data in (about["training"]["data"], about["source"]):

@@ -14,17 +14,10 @@ from torch import Tensor
 
 from tests.statistics import assert_frequencies
 from tokenloom.data.base import Dataset
-from tokenloom.sudoku.data import (
-    augment,
-    class_keys,
-    draw_cell_moves,
-    draw_given,
-    grid_decoder,
-    load_sudoku,
-    random_grids,
-)
+from tokenloom.sudoku.data import draw_given, grid_decoder, load_sudoku, random_grids
 from tokenloom.sudoku.puzzles import is_valid, read_puzzles
 from tokenloom.sudoku.solver import BLANK, BOXES, count_solutions, random_puzzle, solve
+from tokenloom.sudoku.symmetries import augment, class_keys, draw_cell_moves
 from tokenloom.sudoku.text import format_grid
 
 REAL = Path(__file__).parents[2].parent / "shared" / "data" / "sudoku"

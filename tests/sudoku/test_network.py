@@ -11,8 +11,8 @@ import tokenloom as tl
 from tokenloom.nn import DiT, Transformer, TransformerConfig
 from tokenloom.objectives import CrossEntropy
 from tokenloom.objectives.head_loss import training_loss
-from tokenloom.sudoku.data import draw_cell_moves
 from tokenloom.sudoku.network import CandidateHead, GridNetwork, grid_relations, units_of
+from tokenloom.sudoku.symmetries import draw_cell_moves
 
 SMALL = TransformerConfig(6, 6, 36, width=8, depth=2, heads=1, condition=8, dropout=0.0, given=True, loops=2)
 RELATIONS = grid_relations(6, 2, 3)
@@ -122,3 +122,34 @@ def test_wrong_grids_are_met_with_a_sentence(generator: torch.Generator) -> None
     with pytest.raises(ValueError, match="loops must be at least 1, got 0"):
         replace(SMALL, loops=0)
     assert [len(part) for part in units_of(RELATIONS)] == [6, 6, 6]
+
+
+def test_training_draws_its_loops_and_evaluation_takes_them_all() -> None:
+    """Of 200 draws each of the numbers 2, 3 and 4 is missing with probability 2e-35; the seed decides which comes."""
+    network = awake(GridNetwork(replace(SMALL, loops=4, fewest_loops=2), RELATIONS))
+    assert [len(network.eval().rounds()) for _ in range(3)] == [4, 4, 4]
+    network.train()
+    torch.manual_seed(3)
+    drawn = [len(network.rounds()) for _ in range(200)]
+    assert set(drawn) == {2, 3, 4}
+    torch.manual_seed(3)
+    assert drawn[:20] == [len(network.rounds()) for _ in range(20)]
+    with pytest.raises(ValueError, match=r"fewest_loops must be in 1..4, the loops, got 5"):
+        replace(SMALL, loops=4, fewest_loops=5)
+
+
+def test_the_drawn_number_of_loops_is_the_number_applied(generator: torch.Generator) -> None:
+    network = awake(GridNetwork(replace(SMALL, loops=3, fewest_loops=2), RELATIONS))
+    same = {loops: GridNetwork(replace(SMALL, loops=loops), RELATIONS).double().eval() for loops in (2, 3)}
+    for other in same.values():
+        other.load_state_dict(network.state_dict())
+    tokens, time = torch.randint(6, (2, 36), generator=generator), torch.rand(2, generator=generator).double()
+    seen = set()
+    for seed in range(8):
+        torch.manual_seed(seed)
+        drawn = len(network.train().rounds())
+        torch.manual_seed(seed)
+        assert torch.equal(network(tokens, time), same[drawn](tokens, time))
+        seen.add(drawn)
+    assert seen == {2, 3}
+    assert not torch.equal(same[2](tokens, time), same[3](tokens, time))

@@ -14,18 +14,11 @@ from torch import Tensor
 from tests.statistics import assert_frequencies
 from tokenloom.data.base import Dataset
 from tokenloom.sudoku import puzzles as puzzles_module
-from tokenloom.sudoku.data import (
-    EXTRA,
-    UNIQUE_SHARE,
-    SudokuSource,
-    augment_puzzles,
-    class_keys,
-    draw_given,
-    load_sudoku,
-)
+from tokenloom.sudoku.data import EXTRA, UNIQUE_SHARE, SudokuSource, draw_given, load_sudoku, random_grids
 from tokenloom.sudoku.network import GridOptions
 from tokenloom.sudoku.puzzles import Puzzles, is_valid, minimal_puzzles, unique_puzzles
 from tokenloom.sudoku.solver import BLANK, count_solutions, has_solution, solve
+from tokenloom.sudoku.symmetries import augment_puzzles, class_keys
 from tokenloom.training.batches import training_batch
 from tokenloom.training.config import from_record
 from tokenloom.training.recipes import recipe
@@ -67,6 +60,23 @@ def test_puzzles_are_found_once(cache: Path, puzzles: Puzzles, monkeypatch: pyte
     assert torch.equal(again.given, puzzles.given)
 
 
+def test_puzzles_to_evaluate_on_are_none_of_the_training_up_to_symmetry(cache: Path) -> None:
+    """Of the 5e9 classes of side 9, those of 6 grids are not among those of 16; with one seed for all."""
+    fresh = set(class_keys(unique_puzzles(6, (40, 45), 0).solutions, 9))
+    assert not fresh & set(class_keys(minimal_puzzles(9, 8, 0, cache).solutions, 9))
+    assert not fresh & set(class_keys(random_grids(9, 8, 0), 9))
+
+
+def test_minimal_puzzles_to_evaluate_on_cannot_lose_a_given() -> None:
+    found = unique_puzzles(5, (8, 10), 0, 6, minimal=True)
+    assert ((found.given.sum(1) >= 8) & (found.given.sum(1) <= 10)).all()
+    for solution, given in zip(found.solutions, found.given, strict=True):
+        assert solutions_of(solution, given, 6) == [tuple(solution.tolist())]
+        assert all(
+            len(solutions_of(solution, given.index_fill(0, cell, False), 6)) == 2 for cell in given.nonzero()[:, 0]
+        )
+
+
 @pytest.mark.parametrize(("side", "givens"), [(6, (12, 15)), (9, (20, 29))])
 def test_puzzles_to_evaluate_on_have_one_solution_and_spread_over_their_range(
     side: int, givens: tuple[int, int]
@@ -88,7 +98,7 @@ def test_a_range_of_givens_out_of_reach_is_met_with_a_sentence() -> None:
     for count, givens, sentence in (
         (0, (8, 20), "count must be at least 1, got 0"),
         (1, (20, 8), r"givens must be a range within 0..36 for side 6, got 20..8"),
-        (1, (0, 2), "none of 100 grids had a puzzle of at most 2 givens"),
+        (1, (0, 2), "none of 100 grids had such a puzzle of 0 to 2 givens; widen the range"),
     ):
         with pytest.raises(ValueError, match=sentence):
             unique_puzzles(count, givens, 0, 6)

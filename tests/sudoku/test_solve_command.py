@@ -16,10 +16,11 @@ import tokenloom as tl
 from tests.cli.helpers import refusal
 from tokenloom.cli import main
 from tokenloom.samplers import Sampler
-from tokenloom.sudoku.puzzles import is_valid
+from tokenloom.sudoku.puzzles import is_valid, unique_puzzles
 from tokenloom.sudoku.solver import BLANK
 from tokenloom.sudoku.solving import Solver, obeys, solve_puzzles
 from tokenloom.sudoku.text import format_grid, parse_puzzles, puzzles_of_file
+from tokenloom.support import display
 
 SOLUTION = "534678912672195348198342567859761423426853791713924856961537284287419635345286179"
 PUZZLE = "53..7....6..195....98....6.8...6...34..8.3..17...2...6.6....28....419..5....8..79"
@@ -86,7 +87,8 @@ def test_files_are_read_with_and_without_columns(
     main(["solve", str(path), "--steps", "2", "--json"])
     record = json.loads(capsys.readouterr().out)
     assert record["solved"] == 1
-    assert record["puzzles"] == [{"puzzle": EASY, "grid": SOLUTION, "solved": True, "tries": 1}]
+    assert record["puzzles"] == [{"puzzle": EASY, "grid": SOLUTION, "solved": True, "tries": 1, "evaluations": 1}]
+    assert record["evaluations_per_puzzle"] == 1.0
 
 
 def with_symbol(symbol: str, row: int, column: int) -> str:
@@ -110,7 +112,7 @@ def with_symbol(symbol: str, row: int, column: int) -> str:
         (["12........3...4."], "contradicts itself: no digit is left for row 1, column 3"),
         (["puzzles.csv"], "puzzles.csv is neither a file nor a puzzle of 16, 36 or 81 characters"),
         ([PUZZLE, "--model", "sudoku-udm"], "sudoku-udm is not a run"),
-        ([PUZZLE, "--model", "sudoku-udm-lo"], "did you mean sudoku-udm-loo"),
+        ([PUZZLE, "--model", "sudoku6-udm-lo"], "did you mean sudoku6-udm-loo"),
         ([PUZZLE, "--tries", "0"], "tries must be at least 1, got 0"),
         ([PUZZLE, "--sampler", "ancestrall"], "there is no sampler 'ancestrall'; did you mean ancestral?"),
         ([PUZZLE, "--corrector", "informd"], "there is no corrector 'informd'; did you mean informed?"),
@@ -178,6 +180,43 @@ def test_what_a_puzzle_meets_does_not_depend_on_the_others() -> None:
     alone = [solve_puzzles(model, puzzle[None], Solver(Sampler(steps=2), tries=64, seed=1))[0] for puzzle in puzzles]
     assert together == alone
     assert together != solve_puzzles(model, puzzles, Solver(Sampler(steps=2), tries=64, seed=2))
+
+
+def test_a_try_ends_as_soon_as_the_most_probable_grid_obeys_the_rules() -> None:
+    """Same grids, fewer evaluations; and still nothing depends on the other puzzles."""
+    model = tl.load("sudoku4-udm-loo")
+    found = unique_puzzles(12, (4, 6), 1, 4)
+    puzzles = torch.where(found.given, found.solutions.long(), BLANK)
+    drawn = solve_puzzles(model, puzzles, Solver(Sampler(steps=16)))
+    quick = Solver(Sampler(steps=16), until_valid=True, batch=5)
+    stopped = solve_puzzles(model, puzzles, quick)
+    assert all(outcome.solved for outcome in (*drawn, *stopped))
+    assert [outcome.grid for outcome in stopped] == [outcome.grid for outcome in drawn]
+    assert min(outcome.evaluations for outcome in stopped) == 1
+    assert min(outcome.evaluations for outcome in drawn) > 5
+    assert stopped == [solve_puzzles(model, puzzle[None], quick)[0] for puzzle in puzzles]
+
+
+@pytest.mark.parametrize(("option", "evaluations"), [("--until-valid", 1), ("--no-until-valid", 2)])
+def test_the_sampler_alone_can_be_asked_for(option: str, evaluations: int, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["solve", EASY, "--steps", "2", "--json", option])
+    record = json.loads(capsys.readouterr().out)
+    assert record["puzzles"][0]["evaluations"] == record["evaluations_per_puzzle"] == evaluations
+    assert record["options"]["until_valid"] is (evaluations == 1)
+
+
+def test_piped_progress_is_a_line_now_and_then_on_the_standard_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(display, "OFTEN", 0.01)
+    path = tmp_path / "puzzles.txt"
+    path.write_text(f"{EASY}\n" * 3)
+    main(["solve", str(path), "--steps", "4", "--no-until-valid", "--batch", "1"])
+    captured = capsys.readouterr()
+    assert "solving 3 puzzles" in captured.err
+    assert "2 solved of 2 tried, of 3 puzzles" in captured.err
+    assert "3 of 3 solved (100.0%), 1.00 tries per puzzle, 4.00 network evaluations per puzzle" in captured.out
+    assert "tried" not in captured.out
 
 
 def test_on_a_terminal_the_bundled_model_is_watched_while_it_solves_and_the_status_is_0() -> None:

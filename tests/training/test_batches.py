@@ -30,6 +30,17 @@ def test_times_are_antithetic_over_the_batch_and_respect_the_floor() -> None:
     torch.testing.assert_close(gaps, torch.full_like(gaps, 0.9 / 64))
 
 
+def test_a_power_moves_the_times_as_its_law_says() -> None:
+    """t = floor + (1 - floor) u^power with u evenly spread."""
+    times = antithetic_times(64, seeded(1), floor=0.1, power=0.5).sort().values
+    gaps = ((times - 0.1) / 0.9).square().diff()
+    torch.testing.assert_close(gaps, torch.full_like(gaps, 1 / 64))
+    moved = training_batch(SMALL.load(), 8, 7, 1, 0.0, power=0.5)
+    plain = training_batch(SMALL.load(), 8, 7, 1, 0.0)
+    torch.testing.assert_close(moved.t.square(), plain.t)
+    assert torch.equal(moved.x_0, plain.x_0)
+
+
 def test_a_batch_depends_on_the_seed_and_the_step_alone() -> None:
     data = SMALL.load()
     first, again, later, other = (

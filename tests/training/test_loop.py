@@ -57,18 +57,21 @@ def test_every_method_trains(
     )
     data = config.data.load()
     untrained = build_model(config, data)
-    before = validate(untrained, data, 64, 1)
+    before = {part.name: validate(untrained.with_process(part), data, 64, 1) for part in untrained.process.parts}
     result = loop.train(config, False, Reporter(quiet=True))
     assert result is not None
     assert result.steps == 16
-    assert result.figure.per_token < before.per_token - 0.1
-    assert result.entropy is not None
-    assert result.figure.per_token > result.entropy - 5 * result.figure.per_token_error
+    assert result.figures.keys() == before.keys()
+    for name, figure in result.figures.items():
+        assert figure.per_token < before[name].per_token - 0.1
+        assert result.entropy is not None
+        assert figure.per_token > result.entropy - 5 * figure.per_token_error
     loaded = load_model(tmp_path / "run" / "model")
-    assert loaded.process == untrained.process
+    assert loaded.process == untrained.process.parts[0]
     assert loaded.predicts is untrained.predicts
     assert loaded.about.step == 16
-    assert loaded.about.validation == result.figure.record()
+    assert loaded.about.validation is not None
+    assert loaded.about.validation | result.figure.record() == loaded.about.validation
 
 
 def test_a_step_that_is_not_finite_is_skipped_and_five_in_a_row_stop_the_run(

@@ -1,17 +1,18 @@
-"""The command line: one command per file."""
+"""The command line: one command per file.
+
+Nothing large is imported before a command is named, so that `--help` is immediate and Ctrl-C is quiet from the start.
+"""
 
 import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from importlib.metadata import version
-from typing import NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-import tyro
-from rich.console import Console
-from rich.markup import escape
+from tokenloom import __version__
 
-from tokenloom.cli.registry import COMMANDS
+if TYPE_CHECKING:
+    import tyro
 
 OUT_OF_MEMORY = ("out of memory", "can't allocate", "cannot allocate", "storage size calculation overflow")
 """What PyTorch says where memory ends."""
@@ -21,7 +22,7 @@ def main(args: Sequence[str] | None = None) -> None:
     """Run a command; a wrong input ends in one sentence, not in a traceback."""
     given = list(sys.argv[1:] if args is None else args)
     if given in (["--version"], ["-V"]):
-        print(f"tokenloom {version('tokenloom')}")
+        print(f"tokenloom {__version__}")
         return
     try:
         app(given).cli(args=given, prog="tokenloom", description="Discrete diffusion with uniform and masked noise.")
@@ -37,37 +38,54 @@ def main(args: Sequence[str] | None = None) -> None:
     except OSError as error:
         fail(f"{error.filename or 'a file'}: {error.strerror or error}")
     except KeyboardInterrupt:
-        Console(stderr=True).print("interrupted")
+        print("interrupted", file=sys.stderr)
         sys.exit(128 + signal.SIGINT)
 
 
 def fail(sentence: str) -> NoReturn:
     """Say what is wrong and end with status 2."""
+    from rich.console import Console
+    from rich.markup import escape
+
     Console(stderr=True).print(f"[bold red]error:[/] {escape(sentence)}", highlight=False, soft_wrap=True)
     sys.exit(2)
 
 
-def app(args: Sequence[str]) -> tyro.extras.SubcommandApp:
-    """All commands; some take their defaults from what the arguments name."""
+def app(args: Sequence[str]) -> "tyro.extras.SubcommandApp":
+    """All commands; only the one that the arguments name is imported (and all of them to write their completion)."""
+    import tyro
+
+    from tokenloom.cli.registry import COMMANDS
+    from tokenloom.cli.summaries import summaries
+
+    lines = dict.fromkeys(COMMANDS.registered, "") | summaries(COMMANDS.folder, COMMANDS.group)
+    completion = any(argument.startswith("--tyro-") for argument in args)
     commands = tyro.extras.SubcommandApp()
-    for name in COMMANDS:
+    for name, line in lines.items():
         mine = args if args[:1] == [name] else ()
-        try:
-            command = COMMANDS[name]
-            made = command(mine) if getattr(command, "makes_command", False) else command
-        except ValueError as error:
-            if mine:
-                raise
-            made = _broken(str(error))
-        commands.command(name=name)(made)
+        commands.command(name=name)(command(name, mine) if mine or completion else _said(line))
     return commands
 
 
-def _broken(sentence: str) -> Callable[[], None]:
-    """What stands for a command of another package that cannot be imported: the others still work."""
+def command(name: str, args: Sequence[str]) -> Callable[..., Any]:
+    """A command; some take their defaults from what the arguments name."""
+    from tokenloom.cli.registry import COMMANDS
 
-    def broken() -> None:
-        raise ValueError(sentence)
+    try:
+        found: Callable[..., Any] = COMMANDS[name]
+        made: Callable[..., Any] = found(args) if getattr(found, "makes_command", False) else found
+    except ValueError as error:
+        if args:
+            raise
+        return _said(str(error))
+    return made
 
-    broken.__doc__ = sentence
-    return broken
+
+def _said(line: str) -> Callable[[], None]:
+    """What stands for a command that is not imported, or cannot be: its line in the help."""
+
+    def stand_in() -> None:
+        raise ValueError(line)
+
+    stand_in.__doc__ = line
+    return stand_in

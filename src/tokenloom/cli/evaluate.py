@@ -18,7 +18,7 @@ from tokenloom.cli.harness_tasks import evaluate_on_tasks
 from tokenloom.cli.registry import COMMANDS, factory, read_ahead
 from tokenloom.evaluation.causal_lm import CausalLM, is_causal_lm, load_causal_lm
 from tokenloom.evaluation.held_out import Fingerprint
-from tokenloom.evaluation.runs import Run, Weights, open_runs
+from tokenloom.evaluation.runs import Run, Weights, named, open_runs
 from tokenloom.evaluation.tasks import TASKS, EvaluationTask
 from tokenloom.evaluation.zero_shot import Cell, Progress, Settings, score_language_model, score_run
 from tokenloom.models.store import model_folder
@@ -45,6 +45,7 @@ def evaluate(
     data: tuple[str, ...] = (),
     settings: Annotated[Settings, tyro.conf.arg(name="")] = Settings(),  # noqa: B008
     weights: Literal["ema", "raw", "both"] = "ema",
+    process: tuple[str, ...] = (),
     out: str | None = None,
     task: str = "likelihood",
 ) -> None:
@@ -55,13 +56,15 @@ def evaluate(
         data: Paths, Hub names, or kinds such as markov, sudoku, digits; by default what each run held out.
         settings: How much is measured.
         weights: Averaged weights (ema), raw ones, or both, where a run folder holds them.
+        process: A row for each of these processes, such as uniform masked absorbing hybrid; for models trained with
+            --method any.
         out: Folder for the figures as JSON; by default evaluation/ in each run.
         task: likelihood, or another task such as sudoku (with options of its own: `--task sudoku --help`); `--tasks`
             runs tasks of the language-model evaluation harness (`--tasks my_tasks/ --help`).
     """
     display = Display(Console(file=sys.stderr))
     with display.status("loading"):
-        subjects = _subjects(runs, weights)
+        subjects = _subjects([named(run, part) for run in runs for part in process or (None,)], weights)
     for folder in {_folder(subject, out) for subject in subjects}:
         check_writable(folder)
     if settings.length is None:
@@ -73,10 +76,11 @@ def _task_command(kind: type[EvaluationTask]) -> Callable[..., None]:
     def evaluate(
         runs: Annotated[tuple[str, ...], tyro.conf.Positional],
         options: Annotated[Any, tyro.conf.arg(name=kind.name)] = kind(),  # noqa: B008
+        process: tuple[str, ...] = (),
         task: str = kind.name,
         out: str | None = None,
     ) -> None:
-        options.run(runs, out)
+        options.run([named(run, part) for run in runs for part in process or (None,)], out)
 
     evaluate.__annotations__["options"] = Annotated[kind, tyro.conf.arg(name=kind.name)]
     evaluate.__doc__ = f"""{(kind.__doc__ or "").strip()}
@@ -84,6 +88,7 @@ def _task_command(kind: type[EvaluationTask]) -> Callable[..., None]:
     Args:
         runs: Run or model folders, or names of bundled models.
         options: The task.
+        process: Each run under each of these processes; for models trained with --method any.
         task: Which task this is.
         out: Folder for the figures; by default evaluation/ in the first run.
     """
@@ -114,7 +119,7 @@ def _score_all(
         console.print(f"[dim]{path}[/]", highlight=False, soft_wrap=True)
 
 
-def _subjects(names: tuple[str, ...], weights: Literal["ema", "raw", "both"]) -> list[Subject]:
+def _subjects(names: Sequence[str], weights: Literal["ema", "raw", "both"]) -> list[Subject]:
     """Runs first, then language models; a name that is neither is refused as a run."""
     if not names:
         raise ValueError("name at least one run folder")

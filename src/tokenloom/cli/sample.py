@@ -24,7 +24,7 @@ from tokenloom.cli.samples_file import check_out, write_samples
 from tokenloom.data.view import draw as draw_tokens
 from tokenloom.data.view import frame
 from tokenloom.drawing.randomness import RowGenerators, derive_seed
-from tokenloom.evaluation.runs import Run, open_run
+from tokenloom.evaluation.runs import Run, named, open_run
 from tokenloom.evaluation.sizes import check_sampling
 from tokenloom.processes import PROCESSES
 from tokenloom.samplers import CORRECTORS, PREDICTORS, Step
@@ -42,6 +42,8 @@ class SampleConfig:
     """A run folder, a model folder or the name of a bundled model."""
     num: int = 16
     """Sequences to draw."""
+    process: str | None = None
+    """Draw under another process, such as masked or hybrid:p_uniform=0.2; for models trained with --method any."""
     sampling: Annotated[SamplerOptions, tyro.conf.arg(name="")] = field(default_factory=SamplerOptions)
     corrector_steps: int | None = None
     """Corrector steps after each sampler step, of the informed corrector unless --corrector names another."""
@@ -86,7 +88,7 @@ def sample(config: Annotated[SampleConfig, tyro.conf.arg(name="")]) -> None:
         raise ValueError(f"--num and --batch must be at least 1, got {config.num} and {config.batch}")
     display = Display(Console(file=sys.stderr))
     with display.status("loading the model"):
-        run = open_run(config.run)
+        run = open_run(named(config.run, config.process))
     given, length = read_given(run, config.prompt, config.infill, config.length)
     check_sampling(run.model, config.num, config.batch, config.settings.steps, length)
     if config.out is not None:

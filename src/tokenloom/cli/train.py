@@ -112,8 +112,10 @@ def result_table(config: TrainConfig, result: Result) -> Table:
             "trained",
             f"{counted(result.steps, 'step')}, {result.tokens:,} tokens, {result.minutes:.1f} minutes{resumed}",
         ),
-        ("validation bound", f"{result.figure} nats per token, {counted(result.figure.sequences, 'sequence')}"),
     ]
+    for name, figure in result.figures.items():
+        which = "validation bound" if len(result.figures) == 1 else f"bound, {name}"
+        rows.append((which, f"{figure} nats per token, {counted(figure.sequences, 'sequence')}"))
     if result.entropy is not None:
         rows.append(("exact entropy", f"{result.entropy:.4f} nats per token"))
     rows.append(("model", str(result.folder / "model")))

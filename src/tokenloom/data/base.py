@@ -32,23 +32,32 @@ class Outline:
 class Dataset:
     """Two tables of token sequences, [rows, length] of any integer dtype (they may be memory-mapped).
 
-    `puzzles` marks, for every row of the two tables, positions that determine the others.  `augment` redraws a batch
-    (and these flags) under the symmetries of the data; `draw_given` draws the given positions of a completion task;
-    `relations` are the flags of a grid's attention bias; `entropy` is the exact one in nats per token, where
-    known.
+    Raises:
+        ValueError: If a table is empty, or the tables do not fit each other or their puzzles.
     """
 
     name: str
+    """What messages and records call the data."""
     vocab_size: int
+    """K; ids lie in 0..K-1."""
     train: Tensor
+    """The rows to learn from."""
     valid: Tensor
+    """The rows to validate on."""
     fingerprint: str
+    """A checksum of both tables."""
     decode: Decoder
+    """How sequences are written for people."""
     augment: Callable[[Tokens, Flags | None, Generator], tuple[Tokens, Flags | None]] | None = None
+    """Redraws a batch (and the flags of its puzzles) under the symmetries of the data."""
     draw_given: Callable[[Tokens, Flags | None, Generator], Flags] | None = None
+    """Draws the given positions of a completion task."""
     puzzles: tuple[Tensor, Tensor] | None = None
+    """Flags that mark, for every row of the two tables, positions that determine the others."""
     relations: Bool[Tensor, "kinds length length"] | None = None
+    """Which positions are related, for a grid's attention bias."""
     entropy: float | None = None
+    """The exact entropy in nats per token, where it is known."""
 
     def __post_init__(self) -> None:
         for split, table in (("training", self.train), ("validation", self.valid)):
@@ -94,26 +103,63 @@ class Source(ABC):
 
     @abstractmethod
     def load(self) -> Dataset:
-        """The data, split."""
+        """The data, split.
+
+        Returns:
+            The two tables, and how to read them.
+
+        Raises:
+            ValueError: If there is nothing to read, or it is not of this kind.
+        """
 
     def outline(self) -> Outline:
-        """What is known of the data without loading it, so that a network that does not suit it is refused first."""
+        """What is known of the data without loading it, so that a network that does not suit it is refused first.
+
+        Returns:
+            Name, sizes and relations, as far as they are known.
+        """
         return Outline(self.kind, length=getattr(self, "length", None))
 
     def decoder(self, vocab_size: int, length: int) -> Decoder | None:
-        """How its sequences are written for people, where that needs no data; None for plain numbers."""
+        """How its sequences are written for people, where that needs no data.
+
+        Args:
+            vocab_size: K.
+            length: Tokens per sequence.
+
+        Returns:
+            The decoder; None for plain numbers.
+        """
         return None
 
     def oracle(self) -> ExactModel | None:
-        """The exact law of the data, where it is known."""
+        """The exact law of the data, where it is known.
+
+        Returns:
+            The oracle, or None.
+        """
         return None
 
     def at(self, path: str) -> "Source":
-        """The same kind of data from another file or folder."""
+        """The same kind of data from another file or folder.
+
+        Args:
+            path: A file or folder.
+
+        Returns:
+            A new source.
+
+        Raises:
+            ValueError: If the data is generated and not read.
+        """
         raise ValueError(f"{self.kind} data is generated and not read from a file, got {path}")
 
     def record(self) -> dict[str, Any]:
-        """The source as JSON, for `source_of`."""
+        """The source as JSON, for `source_of`.
+
+        Returns:
+            JSON values.
+        """
         return asdict(self)
 
 

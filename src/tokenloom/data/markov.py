@@ -16,7 +16,16 @@ VALID_ROWS = 2_000
 
 
 def markov_chain(vocab_size: int, seed: int, sharpness: float = 2.0) -> tuple[Tensor, Tensor]:
-    """An initial law and a transition matrix, float64; a larger `sharpness` makes the chain more predictable."""
+    """A random Markov chain.
+
+    Args:
+        vocab_size: Tokens of the chain.
+        seed: The same seed gives the same chain.
+        sharpness: The larger, the more predictable the chain.
+
+    Returns:
+        The initial law [K] and the transition matrix [K, K], float64.
+    """
     generator = torch.Generator().manual_seed(seed)
     logits = torch.randn(vocab_size + 1, vocab_size, generator=generator, dtype=torch.float64)
     laws = torch.softmax(sharpness * logits, -1)
@@ -26,7 +35,11 @@ def markov_chain(vocab_size: int, seed: int, sharpness: float = 2.0) -> tuple[Te
 @SOURCES.register("markov")
 @dataclass(frozen=True)
 class MarkovSource(Source):
-    """Rows drawn from one chain; training and validation are independent draws."""
+    """Rows drawn from one chain; training and validation are independent draws.
+
+    Raises:
+        ValueError: If a size is too small to make rows of.
+    """
 
     kind: str = "markov"
     vocab_size: int = 16

@@ -24,7 +24,18 @@ BLOCK = 256
 
 @checked
 def draw(logits: Float[Tensor, "*shape vocab"], generator: Randomness | None = None) -> Int[Tensor, "*shape"]:
-    """One token per row from softmax(logits)."""
+    """One token per row from softmax(logits).
+
+    Args:
+        logits: Unnormalised log-probabilities in the last dimension; -inf is never drawn.
+        generator: Where random numbers come from; PyTorch's global generator if None.
+
+    Returns:
+        Token ids, one for each row of `logits`.
+
+    Raises:
+        ValueError: If a row holds NaN, +inf or nothing but -inf.
+    """
     check_finite_maximum("logits", logits)
     return invert(probabilities(logits), uniform(tuple(logits.shape[:-1]), generator, logits.device))
 

@@ -37,12 +37,20 @@ COLDEST = torch.finfo(torch.float32).tiny
 
 @dataclass(frozen=True)
 class Truncation:
-    """What to keep of a prediction, and of which representation."""
+    """What to keep of a prediction, and of which representation.
+
+    Raises:
+        ValueError: If a setting lies outside its range.
+    """
 
     temperature: float = 1.0
+    """Divides the logits: below 1 sharper, above 1 flatter."""
     top_p: float = 1.0
+    """Keep the smallest set of most probable tokens with at least this mass, in (0, 1]."""
     top_k: int | None = None
+    """Keep this many of the most probable tokens; None keeps all."""
     on: type[OverTokens] = LeaveOneOut
+    """The representation that is truncated, `LeaveOneOut` or `Denoiser`."""
     forbid: tuple[int, ...] = ()
     """Token ids that are never drawn from a prediction.  Noise may hold them on the way, but at t = 0 they are gone,
     except where they are given or a sampler leaves noise in place (`Predictor.ends_predicted`)."""
@@ -66,13 +74,27 @@ class Truncation:
         return self == Truncation(on=self.on)
 
     def record(self) -> dict[str, object]:
-        """The settings as JSON."""
+        """The settings as JSON.
+
+        Returns:
+            Names and values, for `restore`.
+        """
         settings = {"temperature": self.temperature, "top_p": self.top_p, "top_k": self.top_k}
         return settings | {"on": self.on.__name__, "forbid": list(self.forbid)}
 
     @classmethod
     def restore(cls, record: Mapping[str, Any]) -> "Truncation":
-        """The inverse of `record`."""
+        """The inverse of `record`.
+
+        Args:
+            record: What `record` gave.
+
+        Returns:
+            The same settings.
+
+        Raises:
+            ValueError: If the record names an unknown representation, or a setting outside its range.
+        """
         kinds = {kind.__name__: kind for kind in (Denoiser, LeaveOneOut)}
         if record.get("on") not in kinds:
             raise ValueError(f"truncation is on Denoiser or LeaveOneOut, got {record.get('on')!r}")
@@ -80,7 +102,17 @@ class Truncation:
 
     @checked
     def __call__(self, posterior: Posterior) -> OverTokens:
-        """The truncated posterior, -inf outside the kept set; refuses another representation than `on`."""
+        """Truncate a prediction.
+
+        Args:
+            posterior: A prediction in the representation `on`.
+
+        Returns:
+            The same representation, with -inf outside the kept set.
+
+        Raises:
+            ValueError: If it is another representation than `on`.
+        """
         if not isinstance(posterior, self.on):
             raise ValueError(
                 f"this truncation is on {self.on.__name__}, got {type(posterior).__name__}; "
@@ -91,7 +123,18 @@ class Truncation:
 
 @checked
 def truncate(logits: Float[Tensor, "*shape vocab"], truncation: Truncation) -> Float[Tensor, "*shape vocab"]:
-    """Logits with -inf outside the kept set."""
+    """Logits with -inf outside the kept set.
+
+    Args:
+        logits: Logits in the last dimension, of any shape before it.
+        truncation: What to keep; its `on` is not asked.
+
+    Returns:
+        The logits over temperature, with -inf outside the kept set.
+
+    Raises:
+        ValueError: If a row holds NaN, +inf or nothing but -inf, or a forbidden id lies outside the vocabulary.
+    """
     check_finite_maximum("logits", logits)
     if truncation.changes_nothing:
         return logits

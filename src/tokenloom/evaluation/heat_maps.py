@@ -14,7 +14,8 @@ from jaxtyping import Int
 from torch import Generator, Tensor
 
 from tokenloom.evaluation.plots import FloatArray, canvas, picture
-from tokenloom.models.model import Model, evaluating
+from tokenloom.models.model import evaluating
+from tokenloom.models.protocol import Model
 from tokenloom.posteriors import Denoiser, LeaveOneOut, OverTokens, convert_at
 
 PIXEL = 1.75

@@ -36,10 +36,12 @@ BATCH = 64
 
 @dataclass(frozen=True)
 class Scores:
-    """What a judge says of every sample: nats, and how many of its tokens they are the sum of."""
+    """What a judge says of every sample."""
 
     nats: Float[Tensor, "batch"]
+    """The negative log-likelihood of each sample."""
     count: Int[Tensor, "batch"]
+    """How many of its tokens the nats are the sum of."""
 
 
 class Judge(ABC):
@@ -52,11 +54,33 @@ class Judge(ABC):
     @classmethod
     @abstractmethod
     def load(cls, name: str, source: Source | None) -> "Judge":
-        """The judge of a name, for samples of a model that was trained on a source."""
+        """The judge of a name, for samples of a model that was trained on a source.
+
+        Args:
+            name: As `load_judge` got it.
+            source: Where the data of the model came from, if it is known.
+
+        Returns:
+            The judge.
+
+        Raises:
+            ValueError: If it cannot judge such samples.
+        """
 
     @abstractmethod
     def score(self, tokens: Tokens, decode: Decoder) -> Scores:
-        """The nats of samples, which `decode` turns into text."""
+        """The nats of samples, which `decode` turns into text.
+
+        Args:
+            tokens: Samples.
+            decode: Turns them into text.
+
+        Returns:
+            Nats and token counts, one per sample.
+
+        Raises:
+            ValueError: If the judge reads text and the samples are not text.
+        """
 
 
 JUDGES: Registry[Judge] = Registry("judge", "tokenloom.judges", "tokenloom.evaluation")
@@ -68,20 +92,39 @@ class Rating:
     """Generative perplexity never travels alone: with it go diversity, the judge and the sample size."""
 
     perplexity: float
+    """exp of `nats_per_token`."""
     nats_per_token: float
+    """The judge's nats over the tokens that it counted."""
     nats_error: float
     """Standard error of `nats_per_token` over samples."""
     entropy: float
     """Mean unigram entropy of a sample, in nats of the samples' own tokens."""
     entropy_error: float
+    """Standard error of `entropy` over samples."""
     distinct_2: float
+    """The share of different pairs among all pairs of neighbouring tokens."""
     judge: str
+    """What the judge is called."""
     samples: int
+    """How many samples were judged."""
     judged_tokens: int
+    """How many tokens the judge counted."""
 
 
 def rate(judge: Judge, tokens: Tokens, decode: Decoder) -> Rating:
-    """Score samples with a judge and measure their diversity."""
+    """Score samples with a judge and measure their diversity.
+
+    Args:
+        judge: Who scores.
+        tokens: Samples.
+        decode: Turns them into text.
+
+    Returns:
+        Generative perplexity, with what must go with it.
+
+    Raises:
+        ValueError: If the judge finds no token to score.
+    """
     scores, entropy = judge.score(tokens, decode), unigram_entropy(tokens)
     if not int(scores.count.sum()):
         raise ValueError(f"the judge {judge.title} found no token to score in {len(tokens)} samples; they are empty")
@@ -200,7 +243,18 @@ class OracleJudge(Judge):
 
 
 def load_judge(name: str, source: Source | None = None) -> Judge:
-    """A judge by name: a registered one, an autoregressive run of ours, or any causal language model."""
+    """A judge by name: a registered one, an autoregressive run of ours, or any causal language model.
+
+    Args:
+        name: `oracle`, the folder of a run, or the name of a language model.
+        source: Where the data of the model came from, if it is known.
+
+    Returns:
+        The judge.
+
+    Raises:
+        ValueError: If there is no such judge, or it cannot judge such samples.
+    """
     return _kind(name).load(name, source)
 
 

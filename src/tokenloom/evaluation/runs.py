@@ -3,6 +3,8 @@
 A run folder holds model/ (averaged weights), checkpoints/ (averaged and raw ones); figures go to its evaluation/.
 A model folder (config.json and model.safetensors) works as well; its figures go to evaluation/ beside it.  So does the
 name of a bundled model, and a model of another library, whose figures go to runs/<name>/evaluation.
+
+`RUN@masked` is the run under another process (`models/bundled`).
 """
 
 import hashlib
@@ -18,11 +20,11 @@ from tokenloom import __version__
 from tokenloom.data.base import Source, source_of
 from tokenloom.data.decoder import Decoder
 from tokenloom.data.view import decoder_of
-from tokenloom.models.bundled import is_bundled, suggestion
+from tokenloom.models.bundled import is_bundled, suggestion, without_process
 from tokenloom.models.checkpoint import newest_intact, read_checkpoint
 from tokenloom.models.loading import is_foreign, load
 from tokenloom.models.model import DiffusionModel
-from tokenloom.models.store import load_model, model_folder
+from tokenloom.models.store import load_model, model_folder, under
 from tokenloom.models.tokenizer import Tokenizer
 
 Weights = Literal["ema", "raw"]
@@ -91,6 +93,10 @@ class Run:
 
 def open_run(path: str | Path, weights: Weights = "ema") -> Run:
     """The model of a run folder, of a model folder or of a bundled name, with averaged or raw weights."""
+    plain, process = without_process(path)
+    if process is not None:
+        run = open_run(plain, weights)
+        return replace(run, name=f"{run.name}@{process}", model=under(run.model, process))
     folder = model_folder(path)
     if folder is None and is_foreign(path):
         name = Path(path).name
@@ -106,6 +112,11 @@ def open_run(path: str | Path, weights: Weights = "ema") -> Run:
     if weights == "raw":
         _load_raw(model, root)
     return Run(name, folder, root / "evaluation", model, weights)
+
+
+def named(run: str, process: str | None) -> str:
+    """What `open_run` calls a run under a process; the run itself where none is named."""
+    return run if process is None else f"{run}@{process}"
 
 
 def open_runs(paths: Sequence[str], weights: Weights = "ema") -> list[Run]:

@@ -1,6 +1,6 @@
 """How much memory samples take, known before they are drawn."""
 
-from tokenloom.models.model import Model
+from tokenloom.models.protocol import Model
 from tokenloom.samplers.sampler import length_of
 from tokenloom.support.memory import check_memory
 

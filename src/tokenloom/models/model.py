@@ -5,21 +5,23 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from threading import Lock
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from tokenloom.models.agreement import check_network, num_outputs
 from tokenloom.models.network import LinearHead, NetworkCall
+from tokenloom.models.protocol import Model
 from tokenloom.models.tokenizer import Tokenizer
+from tokenloom.models.unseen import warn_unseen
 from tokenloom.posteriors import (
     Denoiser,
     LeaveOneOut,
     Posterior,
     Score,
-    add_evidence,
     as_posterior,
     check_representation,
 )
@@ -27,56 +29,23 @@ from tokenloom.processes.base import Process
 from tokenloom.schedules import Schedule
 from tokenloom.state import Noisy
 from tokenloom.support.about import About
+from tokenloom.support.log_space import add_evidence
 from tokenloom.support.typed import checked
-
-
-@runtime_checkable
-class Model(Protocol):
-    """What samplers, bounds and probes ask of a model; networks and oracles both satisfy it."""
-
-    process: Process
-    predicts: type[Posterior]
-
-    @property
-    def about(self) -> About: ...
-    @property
-    def tokenizer(self) -> Tokenizer | None: ...
-    @property
-    def length(self) -> int | None: ...  # the longest sequence, where there is a limit
-    @property
-    def device(self) -> torch.device | None: ...  # None where it has no tensor of its own
-    @property
-    def causal(self) -> bool: ...  # the output at a position depends on the inputs before it only
-    @property
-    def hollow(self) -> bool: ...  # the output at a position provably ignores the input at it
-    @property
-    def timeless(self) -> bool: ...  # it is known to ignore the time
-    @property
-    def marks_given(self) -> bool: ...  # it is shown which positions are given
-    @property
-    def linear_head(self) -> LinearHead | None: ...  # the head, where it is one linear map
-
-    def body(self, noisy: Noisy) -> Tensor:
-        """Features of every position, [batch, length, features]."""
-
-    def head(self, features: Float[Tensor, "rows features"]) -> Float[Tensor, "rows out"]:
-        """Logits from the features of some positions."""
-
-    def interpret(self, logits: Float[Tensor, "batch length out"], noisy: Noisy) -> Posterior:
-        """Logits as the posterior they are."""
-
-    def predict(self, noisy: Noisy) -> Posterior:
-        """The posterior at x_t."""
-
-    def with_process(self, process: Process) -> "Model":
-        """The same predictions under another process that shows the same."""
 
 
 class DiffusionModel(nn.Module):
     """A network together with what its output means: the process it denoises and the posterior it predicts.
 
-    `network` is any callable (tokens, time) -> logits; `models/network.py` says what else it may offer.  `tokenizer`
-    turns tokens into text and back, and `about` is what is known of the model; both are saved with it.
+    Args:
+        network: Any callable (tokens, time) -> logits; `models/network.py` says what else it may offer.
+        process: The process it denoises.
+        schedule: Replaces that of the process.
+        predicts: What its logits are: `LeaveOneOut`, `Denoiser` or `Score`.
+        tokenizer: Turns tokens into text and back; saved with the model.
+        about: What is known of the model; saved with it.
+
+    Raises:
+        ValueError: If what the network says of itself contradicts the process or the representation.
     """
 
     @checked
@@ -96,7 +65,7 @@ class DiffusionModel(nn.Module):
         self.predicts = predicts
         self.tokenizer = tokenizer
         self.about = About() if about is None else about
-        _check_network(self.call, self.process, predicts)
+        check_network(self.call, self.process, predicts)
 
     @property
     def call(self) -> NetworkCall:
@@ -120,13 +89,18 @@ class DiffusionModel(nn.Module):
 
     @property
     def timeless(self) -> bool:
-        """Whether the network is known to ignore the time."""
-        return bool(self.call.attribute("timeless", False))
+        """Whether the prediction is known to ignore the time."""
+        return self.process.all_or_nothing if self.reads_evidence else bool(self.call.attribute("timeless", False))
+
+    @property
+    def reads_evidence(self) -> bool:
+        """Whether the network is shown what each token is worth, and so serves any process."""
+        return bool(self.call.attribute("reads_evidence", False))
 
     @property
     def marks_given(self) -> bool:
         """Whether the network is shown which positions are given."""
-        return bool(self.call.attribute("marks_given", False))
+        return self.reads_evidence or bool(self.call.attribute("marks_given", False))
 
     @property
     def length(self) -> int | None:
@@ -147,7 +121,17 @@ class DiffusionModel(nn.Module):
 
     @checked
     def predict(self, noisy: Noisy) -> Posterior:
-        """The network's posterior at x_t; a denoiser puts all mass on tokens that are already revealed."""
+        """The network's posterior at x_t; a denoiser puts all mass on tokens that are already revealed.
+
+        Args:
+            noisy: The state x_t.
+
+        Returns:
+            A prediction, as `predicts`.
+
+        Raises:
+            ValueError: If the state does not fit the process, or the network gave NaN or a wrong shape.
+        """
         features = self.body(noisy)
         rows = self.head(features.flatten(0, 1))
         logits = rows.view(*noisy.tokens.shape, rows.shape[-1])
@@ -156,18 +140,45 @@ class DiffusionModel(nn.Module):
         return prediction
 
     def body(self, noisy: Noisy) -> Tensor:
-        """All of the network but its head, [batch, length, features]; the logits where it does not split."""
+        """All of the network but its head; the logits where it does not split.
+
+        Args:
+            noisy: The state x_t.
+
+        Returns:
+            Features of shape [batch, length, features].
+
+        Raises:
+            ValueError: If the state does not fit the process.
+        """
         self.process.check_state(noisy)
         shown, call = self.process.network_input(noisy), self.call
+        if self.reads_evidence:
+            shown = replace(shown, evidence=self.process.evidence(noisy))
         return call.features(shown) if call.splits else call.logits(shown, num_outputs(self.process, self.predicts))
 
     def head(self, features: Float[Tensor, "rows features"]) -> Float[Tensor, "rows out"]:
-        """Logits from the features of some positions."""
+        """Logits from the features of some positions.
+
+        Args:
+            features: Features of some positions.
+
+        Returns:
+            Logits.
+        """
         logits: Tensor = self.call.inner.head(features) if self.call.splits else features
         return logits
 
     def interpret(self, logits: Float[Tensor, "batch length out"], noisy: Noisy) -> Posterior:
-        """Logits as the posterior they are (`eq:carry-over-uniform`)."""
+        """Logits as the posterior they are (`eq:carry-over-uniform`).
+
+        Args:
+            logits: What `head` gave.
+            noisy: The state they were computed at.
+
+        Returns:
+            A prediction, as `predicts`.
+        """
         if self.predicts is Score:
             return Score(logits)
         restricted = self.process.restrict(logits)
@@ -179,17 +190,51 @@ class DiffusionModel(nn.Module):
 
     @checked
     def with_process(self, process: Process) -> "DiffusionModel":
-        """The same network under another process that shows it what it was trained on."""
+        """The same network under another process that shows it what it was trained on; one that reads the evidence
+        serves them all, and warns of noise that its training did not show.
+
+        Args:
+            process: The process to use.
+
+        Returns:
+            A new model that shares the network.
+
+        Raises:
+            ValueError: If the network does not fit it.
+        """
+        if self.reads_evidence:
+            warn_unseen(process, self.about, self.length)
         return DiffusionModel(self.network, process, None, self.predicts, self.tokenizer, self.about)
 
     @checked
     def encode(self, text: str) -> list[int]:
-        """The ids of a text."""
+        """The ids of a text.
+
+        Args:
+            text: A text in the model's alphabet.
+
+        Returns:
+            Token ids.
+
+        Raises:
+            ValueError: If the model has no tokenizer.
+        """
         return self._known_tokenizer().encode(text)
 
     @checked
     def decode(self, tokens: Int[Tensor, "batch length"], end: int | None = None) -> list[str]:
-        """One text per row; with `end`, up to and without the first such token."""
+        """One text per row.
+
+        Args:
+            tokens: Token ids.
+            end: A token before which each text ends.
+
+        Returns:
+            As many texts as rows.
+
+        Raises:
+            ValueError: If the model has no tokenizer.
+        """
         rows: list[list[int]] = tokens.tolist()
         return [self._known_tokenizer().decode(row[: row.index(end)] if end in row else row) for row in rows]
 
@@ -199,13 +244,27 @@ class DiffusionModel(nn.Module):
         return self.tokenizer
 
     def describe(self, **known: Any) -> "DiffusionModel":
-        """Add to what is known of the model, in place."""
+        """Add to what is known of the model, in place.
+
+        Args:
+            **known: Fields of `About`.
+
+        Returns:
+            The model itself.
+        """
         self.about = replace(self.about, **known)
         return self
 
     @checked
     def save(self, folder: str | Path) -> None:
-        """Write the model to a folder, for `tokenloom.load`."""
+        """Write the model to a folder, for `tokenloom.load`.
+
+        Args:
+            folder: Where to; made if it is not there, and a model in it is replaced.
+
+        Raises:
+            ValueError: If the network is not registered, or the folder holds something else than a model.
+        """
         from tokenloom.models.store import save_model
 
         save_model(self, folder)
@@ -238,39 +297,3 @@ def evaluating(model: Model) -> Iterator[None]:
                 _USERS[module] -= 1
                 if not _USERS[module]:
                     module.training = _FOUND[module]
-
-
-def num_outputs(process: Process, predicts: type[Posterior]) -> int:
-    """Logits per position: one for each state for the score, else one for each token."""
-    return process.num_states if predicts is Score else process.vocab_size
-
-
-def _check_network(call: NetworkCall, process: Process, predicts: type[Posterior]) -> None:
-    """Raise where what the network says of itself contradicts the process."""
-    kind, outputs = type(process).__name__, num_outputs(process, predicts)
-    if call.attribute("causal", process.sequential) != process.sequential:
-        raise ValueError(
-            f"a causal network sees only what lies before a position and goes with LeftToRight, got {kind}"
-            if call.attribute("causal", False)
-            else f"{kind} needs a causal network, and this one sees every position; use CausalTransformer"
-        )
-    if call.attribute("num_states", process.input_states) < process.input_states:
-        raise ValueError(
-            f"{kind} shows ids 0..{process.input_states - 1}, but the network embeds {call.inner.num_states} ids; "
-            f"build it with num_states={process.input_states}"
-        )
-    if call.attribute("num_outputs", outputs) != outputs:
-        raise ValueError(
-            f"predicting {predicts.__name__} under {kind} takes {outputs} logits per position, "
-            f"but the network has {call.inner.num_outputs}"
-        )
-    if call.attribute("hollow", False) and not process.all_or_nothing and predicts is not LeaveOneOut:
-        raise ValueError(
-            f"a hollow network does not see a position's own token, so under {kind} it predicts "
-            f"LeaveOneOut, not {predicts.__name__}; convert its prediction instead"
-        )
-    if call.attribute("reads_absorbing", process.shows_auxiliary) != process.shows_auxiliary:
-        raise ValueError(
-            f"a network with absorbing={call.inner.reads_absorbing} does not fit {kind}: the absorbing sequence U is "
-            "shown under AbsorbingUniform, and there always"
-        )

@@ -6,10 +6,12 @@ A network is a callable (tokens, time) -> logits.  It may offer more, each on it
     head.is_linear                           logits are head.weight @ features + head.bias, as those of an nn.Linear
     length, timeless, causal, hollow         longest sequence; whether it ignores the time, the future, its own token
     marks_given                              it takes `given=`, the flags of given positions
+    reads_evidence                           it takes `evidence=`, what each token is worth, and ignores the time
     clock                                    "sigma" where its time is -log alpha_t; else it is t
     num_states, num_outputs                  how many ids it embeds, how many logits it puts out
 
-Under a process that shows its auxiliary variable the call is (tokens, time, absorbing).  A compiled or data-parallel
+Under a process that shows its auxiliary variable the call is (tokens, time, absorbing), unless the network reads the
+evidence, which says all of it.  A compiled or data-parallel
 network is called itself, never the network inside it: for features it is asked with `features_only=True` where its
 inner network knows that word, else for all logits.
 """
@@ -25,7 +27,7 @@ from tokenloom.state import NetworkInput
 
 
 @runtime_checkable
-class LinearHead(Protocol):
+class LinearMap(Protocol):
     """A linear map from the features of a position to its logits: `weight` @ features + `bias` (which may be None)."""
 
     @property
@@ -33,6 +35,10 @@ class LinearHead(Protocol):
     @property
     def bias(self) -> Tensor | None: ...
     def __call__(self, features: Tensor) -> Tensor: ...
+
+
+LinearHead = nn.Linear | LinearMap
+"""A linear head; `nn.Linear` is named, for since Python 3.12 a protocol does not see the parameters of a module."""
 
 
 def unwrapped(network: Any) -> Any:
@@ -98,6 +104,8 @@ class NetworkCall:
         return head if type(head) is nn.Linear or getattr(head, "is_linear", False) else None
 
     def _arguments(self, shown: NetworkInput) -> tuple[tuple[Tensor, ...], dict[str, Tensor]]:
+        if shown.evidence is not None:
+            return (shown.tokens, shown.time), {"evidence": shown.evidence}
         absorbing = () if shown.absorbing is None else (shown.absorbing,)
         sigma = self.attribute("clock", "time") == "sigma"
         time = -shown.alpha.log().to(shown.time.dtype) if sigma else shown.time

@@ -17,12 +17,13 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
-from tokenloom.models.bundled import locate, suggestion
+from tokenloom.models.bundled import locate, suggestion, without_process
 from tokenloom.models.model import DiffusionModel
 from tokenloom.models.network import unwrapped
 from tokenloom.models.seal import CONFIG, WEIGHTS, check_seal, seal
 from tokenloom.models.tensors import built_to_fit, read_tensors
 from tokenloom.models.tokenizer import Tokenizer, tokenizer_from_json
+from tokenloom.models.unseen import alike
 from tokenloom.nn.base import NETWORKS, Network
 from tokenloom.posteriors import REPRESENTATIONS
 from tokenloom.processes.base import PROCESSES, Process
@@ -89,6 +90,9 @@ def describe(model: DiffusionModel) -> dict[str, Any]:
 
 def load_model(folder: str | Path) -> DiffusionModel:
     """Read a model back, or a bundled one by its name; says in a sentence what is missing or wrong."""
+    process = without_process(folder)[1]
+    if process is not None:
+        return under(load_model(without_process(folder)[0]), process)
     given, folder = folder, model_folder(folder) or _meant(locate(folder))
     if kind_of(folder) not in (None, "a folder"):
         raise ValueError(f"{folder} is {kind_of(folder)}, not a model; name the folder that holds it")
@@ -103,6 +107,18 @@ def load_model(folder: str | Path) -> DiffusionModel:
         return _built(config, read_tensors(folder / WEIGHTS))
     except ValueError as error:
         raise ValueError(foreign(folder) or f"the model in {folder} cannot be read: {error}") from error
+
+
+def under(model: DiffusionModel, process: str) -> DiffusionModel:
+    """The model under a process that is named with its options, with the schedule that the model has."""
+    own = model.process
+    other = PROCESSES.parse(process, vocab_size=own.vocab_size, schedule=own.schedule)
+    if not model.reads_evidence and not alike(other, own):
+        raise ValueError(
+            f"this network was trained for {own.name} noise and does not serve {other.name}; one that is trained with "
+            "tokenloom train --method any serves every process"
+        )
+    return model.with_process(other)
 
 
 def foreign(folder: Path) -> str | None:

@@ -23,6 +23,7 @@ class Task:
     num_states: int
     """Ids it may be shown."""
     length: int
+    """Positions of the longest sequence."""
     absorbing: bool = False
     """Whether it reads the absorbing sequence U."""
     given: bool = False
@@ -42,11 +43,25 @@ class NetworkOptions(ABC):
 
     @abstractmethod
     def build(self, task: Task) -> nn.Module:
-        """A fresh network for a task."""
+        """A fresh network for a task.
+
+        Args:
+            task: What the network must read and put out.
+
+        Returns:
+            The network, with random weights.
+
+        Raises:
+            ValueError: If such a network does not suit the task.
+        """
 
 
 class Network(nn.Module):
-    """A network that the registry can save: its `config` and its `constants` are all that its constructor takes."""
+    """A network that the registry can save: its `config` and its `constants` are all that its constructor takes.
+
+    Args:
+        config: Its options, an instance of `Config`.
+    """
 
     Config: ClassVar[type[Any]]
     Options: ClassVar[type[NetworkOptions]]
@@ -57,7 +72,11 @@ class Network(nn.Module):
         self.config = config
 
     def constants(self) -> dict[str, Tensor]:
-        """Tensors that the constructor takes beside the config and that are not trained."""
+        """Tensors that the constructor takes beside the config and that are not trained.
+
+        Returns:
+            Tensors by the names of the constructor's arguments.
+        """
         return {}
 
 

@@ -11,7 +11,11 @@ from tokenloom.nn.transformer import Transformer, TransformerConfig
 
 @NETWORKS.register("causal")
 class CausalTransformer(Transformer):
-    """The output at a position sees the tokens before it: an autoregressive baseline."""
+    """The output at a position sees the tokens before it: an autoregressive baseline.
+
+    Args:
+        config: Size and conditions.
+    """
 
     causal = True
 

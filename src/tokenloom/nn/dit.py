@@ -12,7 +12,15 @@ from tokenloom.support.typed import check_type
 
 @NETWORKS.register("dit")
 class DiT(Transformer):
-    """Every position sees every position; `relations` are flags such as those of `grid_relations`."""
+    """Every position sees every position.
+
+    Args:
+        config: Size and conditions.
+        relations: Flags of related positions, such as those of `grid_relations`; each kind learns an attention bias.
+
+    Raises:
+        ValueError: If `relations` does not have the shape [kinds, length, length].
+    """
 
     takes_relations = True
 
@@ -31,7 +39,7 @@ class DiT(Transformer):
         return {"relations": buffers[0]} if buffers else {}
 
     def encode(self, x: Hidden, condition: Condition) -> Hidden:
-        for _ in range(self.config.loops):
+        for _ in self.rounds():
             for block in self.blocks:
                 x = block(x, condition)
         return x

@@ -5,6 +5,8 @@ from (f^l, b^l) and is refined by attention to f^j for j <= l and b^j for j >= l
 Its prediction is a leave-one-out posterior by construction.
 """
 
+from dataclasses import replace
+
 import torch
 from torch import nn
 
@@ -16,11 +18,17 @@ from tokenloom.nn.transformer import Transformer, TransformerConfig
 
 @NETWORKS.register("hollow")
 class HollowTransformer(Transformer):
-    """`depth` blocks in each of the two streams, and `depth // 2` layers (at least one) that read them."""
+    """`depth` blocks in each of the two streams, and `depth // 2` layers (at least one) that read them.
+
+    Args:
+        config: Size and conditions.
+    """
 
     hollow = True
 
     def __init__(self, config: TransformerConfig) -> None:
+        if config.conditioning == "evidence" and config.time:
+            config = replace(config, time=False)  # the level of a row would tell of each position's own evidence
         super().__init__(config)
         self.ends = nn.Parameter(0.02 * torch.randn(2, config.width))
         self.before, self.after = self._blocks(config.depth), self._blocks(config.depth)

@@ -34,7 +34,13 @@ class MaskedLMConfig(PretrainedConfig):
 
 @NETWORKS.register("masked-lm")
 class MaskedLM(Pretrained):
-    """A masked language model of the library transformers."""
+    """A masked language model of the library transformers.
+
+    Args:
+        config: The architecture, and the frame of a sequence.
+        forbidden: Flags of the ids that are never predicted.
+        pretrained: The network with its weights; built with random ones if None.
+    """
 
     Config = MaskedLMConfig
     auto = "AutoModelForMaskedLM"

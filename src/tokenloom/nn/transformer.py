@@ -3,6 +3,7 @@
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
+import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
@@ -10,14 +11,19 @@ from tokenloom.nn.attention import Hidden
 from tokenloom.nn.base import NETWORKS, Network, NetworkOptions, Task
 from tokenloom.nn.block import Block, Condition, Modulation, modulate
 from tokenloom.nn.conditioning import TimeEmbedding, TokenEmbedding
+from tokenloom.nn.evidence import EvidenceEmbedding, LevelEmbedding, check_evidence
 from tokenloom.support.checks import check_least
 from tokenloom.support.typed import check_fields, check_type
-from tokenloom.types import Flags, PerRow, Tokens
+from tokenloom.types import Flags, PerPosition, PerRow, Tokens
 
 
 @dataclass(frozen=True)
 class TransformerConfig:
-    """Size and conditions of a transformer; the defaults are the paper's, about 170M parameters at K = 50,257."""
+    """Size and conditions of a transformer; the defaults are the paper's, about 170M parameters at K = 50,257.
+
+    Raises:
+        ValueError: If a size is below 1, or another option outside its range.
+    """
 
     vocab_size: int
     """K, the real tokens; one logit each."""
@@ -26,13 +32,20 @@ class TransformerConfig:
     length: int
     """The longest sequence."""
     width: int = 768
+    """Size of the vector of each position."""
     depth: int = 12
+    """How many blocks."""
     heads: int = 12
+    """Attention heads per block; `width` is an even multiple of them."""
     condition: int = 128
     """Size of the time embedding."""
     dropout: float = 0.1
+    """The share of activations dropped in training, in [0, 1)."""
     time: bool = True
-    """Condition on the time; a masked network may do without."""
+    """Condition on the time, or on the level of the row; a masked network may do without."""
+    conditioning: Literal["time", "evidence"] = "time"
+    """What a network is told beside the tokens: time, U and givens, or the evidence of each token, which serves any
+    process."""
     absorbing: bool = False
     """Condition on the absorbing sequence U (AUDM)."""
     given: bool = False
@@ -41,13 +54,17 @@ class TransformerConfig:
     """Rotary positions; a network with relations may do without positions."""
     loops: int = 1
     """How many times the blocks are applied, with the same weights (DiT and GridNetwork)."""
+    fewest_loops: int | None = None
+    """In training a number of loops from this one on is drawn for every batch, so that each of them learns to answer
+    and further ones refine; None for always `loops`."""
     clock: Literal["time", "sigma"] = "time"
     """What the time embedding reads: t, or sigma = -log alpha_t, as checkpoints of other libraries do."""
     time_scale: float = 1000.0
     """What it is multiplied with."""
     time_least: float | None = None
-    """The smallest and the largest value seen in training; what lies beyond is moved there."""
+    """The smallest value seen in training; what lies below is moved there."""
     time_most: float | None = None
+    """The largest value seen in training; what lies above is moved there."""
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -56,8 +73,8 @@ class TransformerConfig:
             raise ValueError(
                 f"num_states must be {self.vocab_size} or, with a mask, {self.vocab_size + 1}, got {self.num_states}"
             )
-        if self.clock not in ("time", "sigma"):
-            raise ValueError(f"clock must be time or sigma, got {self.clock!r}")
+        if self.fewest_loops is not None and not 1 <= self.fewest_loops <= self.loops:
+            raise ValueError(f"fewest_loops must be in 1..{self.loops}, the loops, got {self.fewest_loops}")
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout must be in [0, 1), got {self.dropout}")
 
@@ -68,23 +85,41 @@ class TransformerOptions(NetworkOptions):
 
     kind: str = "dit"
     width: int = 128
+    """Size of the vector of each position."""
     depth: int = 4
+    """How many blocks."""
     heads: int = 4
+    """Attention heads per block; the width is an even multiple of them."""
     loops: int = 1
     """How many times the blocks are applied, with the same weights (dit and grid)."""
+    fewest_loops: int | None = None
+    """The fewest loops that training draws, a number for every batch; by default always `loops`."""
     condition: int = 128
     """Size of the time embedding."""
     dropout: float = 0.0
+    """The share of activations dropped in training."""
     time: bool = True
     """Condition on the time."""
+    conditioning: Literal["time", "evidence"] = "time"
+    """What the network is told beside the tokens: the time, or what each token is worth (--method any)."""
     relations: bool = False
     """Learn an attention bias for the rows, columns and boxes of a grid, and do without positions."""
 
     def config(self, task: Task, *, rotary: bool) -> TransformerConfig:
-        """The whole config, for a task."""
+        """The whole config, for a task.
+
+        Args:
+            task: What the network must read and put out.
+            rotary: Whether positions are rotary.
+
+        Returns:
+            The config that a network is built from.
+        """
         kept = {item.name: getattr(self, item.name) for item in fields(self) if item.name not in ("kind", "relations")}
-        settled: dict[str, Any] = {"absorbing": task.absorbing, "given": task.given, "rotary": rotary}
-        return TransformerConfig(task.num_outputs, task.num_states, task.length, **kept, **settled)
+        by_evidence = self.conditioning == "evidence"
+        shown: dict[str, Any] = {} if by_evidence else {"absorbing": task.absorbing, "given": task.given}
+        states = task.num_outputs if by_evidence else task.num_states
+        return TransformerConfig(task.num_outputs, states, task.length, **kept, **shown, rotary=rotary)
 
     def build(self, task: Task) -> nn.Module:
         if self.relations and task.relations is None:
@@ -95,7 +130,14 @@ class TransformerOptions(NetworkOptions):
 
 
 class Transformer(Network):
-    """What the networks here share: embedding, head and the split into `features` and `head`."""
+    """What the networks here share: embedding, head and the split into `features` and `head`.
+
+    Args:
+        config: Size and conditions.
+
+    Raises:
+        ValueError: If `config` is not a `TransformerConfig`, or a part of it does not fit the network.
+    """
 
     Config = TransformerConfig
     Options = TransformerOptions
@@ -114,10 +156,17 @@ class Transformer(Network):
         super().__init__(config)
         self.length, self.num_states, self.num_outputs = config.length, config.num_states, config.vocab_size
         self.timeless, self.marks_given, self.reads_absorbing = not config.time, config.given, config.absorbing
+        self.reads_evidence, self.clock = config.conditioning == "evidence", config.clock
         condition = config.condition if config.time else None
-        self.embedding: nn.Module = TokenEmbedding(config.num_states, config.width, config.absorbing, config.given)
-        self.clock, limits = config.clock, (config.time_least, config.time_most)
-        self.time = TimeEmbedding(config.condition, scale=config.time_scale, limits=limits) if config.time else None
+        self.embedding: nn.Module
+        self.time: TimeEmbedding | LevelEmbedding | None = None
+        if self.reads_evidence:
+            self.embedding = EvidenceEmbedding(config.vocab_size, config.width)
+            self.time = LevelEmbedding(config.condition) if config.time else None
+        else:
+            self.embedding = TokenEmbedding(config.num_states, config.width, config.absorbing, config.given)
+            limits = config.time_least, config.time_most
+            self.time = TimeEmbedding(config.condition, scale=config.time_scale, limits=limits) if config.time else None
         self.norm = nn.LayerNorm(config.width, bias=False)
         self.modulation = Modulation(condition, config.width, 2)
         head = nn.Linear(config.width, config.vocab_size)
@@ -126,12 +175,36 @@ class Transformer(Network):
         self.head: nn.Module = head
 
     def features(
-        self, tokens: Tokens, time: PerRow, absorbing: Tokens | None = None, given: Flags | None = None
+        self,
+        tokens: Tokens,
+        time: PerRow,
+        absorbing: Tokens | None = None,
+        given: Flags | None = None,
+        evidence: PerPosition | None = None,
     ) -> Float[Tensor, "batch length width"]:
-        """Everything but the head; `head(features)` gives logits, at any subset of positions."""
-        if tokens.shape[1] > self.config.length:
-            raise ValueError(f"this network reads at most {self.config.length} positions, got {tokens.shape[1]}")
-        return self._read(tokens, time, absorbing, given)
+        """Everything but the head; `head(features)` gives logits, at any subset of positions.
+
+        Args:
+            tokens: Ids in 0..num_states-1.
+            time: The time of each row, or sigma where `clock` says so.
+            absorbing: The absorbing sequence U, for a network conditioned on it.
+            given: Flags of the given positions, for a network that marks them.
+            evidence: What each token is worth, for a network that reads it.
+
+        Returns:
+            Features for the head.
+
+        Raises:
+            ValueError: If sequences do not have a length that the network reads.
+        """
+        self._check_length(tokens.shape[1])
+        features = self._read(tokens, time, absorbing, given, evidence)
+        return features.unflatten(1, (tokens.shape[1], -1)).flatten(2)  # several vectors of a position make one
+
+    def _check_length(self, length: int) -> None:
+        """Raise unless the network reads sequences of this length."""
+        if length > self.config.length:
+            raise ValueError(f"this network reads at most {self.config.length} positions, got {length}")
 
     def forward(
         self,
@@ -140,21 +213,69 @@ class Transformer(Network):
         absorbing: Tokens | None = None,
         given: Flags | None = None,
         features_only: bool = False,
+        evidence: PerPosition | None = None,
     ) -> Float[Tensor, "batch length out"]:
-        features = self.features(tokens, time, absorbing, given)
+        """Logits of every position.
+
+        Args:
+            tokens: Ids in 0..num_states-1.
+            time: The time of each row, or sigma where `clock` says so.
+            absorbing: The absorbing sequence U, for a network conditioned on it.
+            given: Flags of the given positions, for a network that marks them.
+            features_only: Return the features instead, so that wrappers of the call (compiled, distributed) see them.
+            evidence: What each token is worth, for a network that reads it.
+
+        Returns:
+            Logits, one for each real token.
+        """
+        features = self.features(tokens, time, absorbing, given, evidence)
         logits: Tensor = features if features_only else self.head(features)
         return logits
 
-    def _read(self, tokens: Tokens, time: PerRow, absorbing: Tokens | None, given: Flags | None) -> Tensor:
+    def _read(
+        self,
+        tokens: Tokens,
+        time: PerRow,
+        absorbing: Tokens | None,
+        given: Flags | None,
+        evidence: PerPosition | None,
+    ) -> Tensor:
         """Embed, encode and normalise, with a vector for whatever the embedding has one for."""
-        condition = None if self.time is None else self.time(time)
-        x = self.encode(self.embedding(tokens, absorbing, given), condition)
+        if self.reads_evidence:
+            evidence = check_evidence(evidence)
+            x, level = self.embedding(tokens, evidence), evidence
+        else:
+            x, level = self.embedding(tokens, absorbing, given), time
+        condition = None if self.time is None else self.time(level)
+        x = self.encode(x, condition)
         shift, scale = self.modulation(condition)
         return modulate(self.norm(x), shift, scale)
 
     def encode(self, x: Hidden, condition: Condition) -> Hidden:
-        """The body of the network."""
+        """The body of the network.
+
+        Args:
+            x: Embedded tokens.
+            condition: The embedded time; None for a network that ignores it.
+
+        Returns:
+            Vectors of the same shape.
+
+        Raises:
+            TypeError: If the class is not a network of its own.
+        """
         raise TypeError(f"{type(self).__name__} has no body; use DiT, CausalTransformer or HollowTransformer")
+
+    def rounds(self) -> range:
+        """One for each time that the blocks are applied: `loops`, in training maybe fewer.
+
+        Returns:
+            A range to loop over.
+        """
+        most, fewest = self.config.loops, self.config.fewest_loops
+        if fewest is None or not self.training:
+            return range(most)
+        return range(int(torch.randint(fewest, most + 1, ())))
 
     def _blocks(self, depth: int, relations: Bool[Tensor, "kinds length length"] | None = None) -> nn.ModuleList:
         config = self.config

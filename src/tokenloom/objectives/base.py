@@ -27,7 +27,11 @@ Inside = Bool[Tensor, "batch 1"]
 
 @dataclass(frozen=True)
 class Objective(ABC):
-    """A loss per token."""
+    """A loss per token.
+
+    Raises:
+        ValueError: If an option has a wrong type or lies outside its range.
+    """
 
     name: ClassVar[str]
     sequential: ClassVar[bool] = False
@@ -39,7 +43,16 @@ class Objective(ABC):
         check_fields(self)
 
     def check(self, process: Process, predicts: type[Posterior], hollow: bool = False) -> None:
-        """Raise a sentence unless this objective can train such a network."""
+        """Raise a sentence unless this objective can train such a network.
+
+        Args:
+            process: The process of the training.
+            predicts: The representation that the network predicts.
+            hollow: Whether the network provably ignores a position's own token.
+
+        Raises:
+            ValueError: If it cannot train such a network under this process.
+        """
         if process.sequential != self.sequential:
             raise ValueError(
                 f"{type(self).__name__} {'needs' if self.sequential else 'does not fit'} a causal network, "
@@ -54,20 +67,63 @@ class Objective(ABC):
 
     @abstractmethod
     def representations(self, process: Process) -> tuple[type[Posterior], ...]:
-        """What a network may predict; an error that says why where the process is not this objective's."""
+        """What a network may predict; an error that says why where the process is not this objective's.
+
+        Args:
+            process: The process of the training.
+
+        Returns:
+            The representations that a network may predict.
+
+        Raises:
+            ValueError: If the process is not one of this objective's.
+        """
 
     @abstractmethod
     def per_token(self, prediction: Posterior, x_0: Tokens, noisy: Noisy, process: Process) -> PerPosition:
-        """The loss of every position, in float64 as far as it costs nothing."""
+        """The loss of every position, in float64 as far as it costs nothing.
+
+        Args:
+            prediction: The network's prediction at `noisy`.
+            x_0: Clean tokens.
+            noisy: The state that `corrupt` made of them.
+            process: The process of the training.
+
+        Returns:
+            Nats.
+        """
 
     def without_network(self, x_0: Tokens, noisy: Noisy, process: Process) -> PerPosition | None:
-        """The loss of every position where it does not depend on a prediction; None where it does."""
+        """The loss of every position where it does not depend on a prediction; None where it does.
+
+        Args:
+            x_0: Clean tokens.
+            noisy: The state that `corrupt` made of them.
+            process: The process of the training.
+
+        Returns:
+            Nats, or None.
+        """
         return None
 
     def corrupt(
         self, process: Process, x_0: Tokens, t: PerRow, generator: Randomness | None = None, given: Flags | None = None
     ) -> Noisy:
-        """The state to predict from."""
+        """The state to predict from.
+
+        Args:
+            process: The process of the training.
+            x_0: Clean tokens.
+            t: The time of each row, in [0, 1].
+            generator: Where random numbers come from; PyTorch's global generator if None.
+            given: Flags of the positions that stay clean.
+
+        Returns:
+            The noisy state.
+
+        Raises:
+            ValueError: If tokens, times or flags do not fit the process or each other.
+        """
         return process.corrupt(x_0, t, generator, given)
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from tokenloom.models.model import Model
+from tokenloom.models.protocol import Model
 from tokenloom.objectives.base import Objective
 from tokenloom.objectives.nelbo import bound_objective
 from tokenloom.objectives.prior_term import PriorTerm, leaves_signal
@@ -12,10 +12,12 @@ from tokenloom.processes.base import Process
 
 @dataclass(frozen=True)
 class Bound:
-    """-log p(x_0) <= the mean of `integral` over t in [0, 1] + `prior` (None where there is nothing to pay)."""
+    """-log p(x_0) <= the mean of `integral` over t in [0, 1] + `prior`."""
 
     integral: Objective
+    """The loss whose mean over t is the integral."""
     prior: PriorTerm | None
+    """What is paid at t = 1; None where there is nothing to pay."""
 
     @property
     def exact(self) -> bool:
@@ -29,7 +31,19 @@ class Bound:
 
     @classmethod
     def of(cls, process: Process, predicts: type[Posterior], hollow: bool = False) -> "Bound":
-        """The bound of a process from what a network predicts; a sentence where there is none."""
+        """The bound of a process from what a network predicts.
+
+        Args:
+            process: The process of the network.
+            predicts: The representation that it predicts.
+            hollow: Whether it provably ignores a position's own token.
+
+        Returns:
+            The bound.
+
+        Raises:
+            ValueError: If there is none.
+        """
         integral = bound_objective(process, predicts)
         prior = PriorTerm() if not integral.exact and leaves_signal(process) else None
         for term in (integral, prior):
@@ -39,5 +53,15 @@ class Bound:
 
     @classmethod
     def of_model(cls, model: Model) -> "Bound":
-        """The bound of a model."""
+        """The bound of a model.
+
+        Args:
+            model: A network or an oracle.
+
+        Returns:
+            The bound.
+
+        Raises:
+            ValueError: If there is none.
+        """
         return cls.of(model.process, model.predicts, model.hollow)

@@ -15,10 +15,16 @@ from tokenloom.types import Flags, PerPosition, PerRow, Tokens
 @OBJECTIVES.register("nelbo-ce")
 @dataclass(frozen=True)
 class BoundWithCrossEntropy(Objective):
-    """bound + weight * cross-entropy, at the bound's own states."""
+    """bound + weight * cross-entropy, at the bound's own states.
+
+    Raises:
+        ValueError: If `weight` is negative.
+    """
 
     bound: Objective = field(default_factory=NELBO)
+    """The bound, by default that of the process."""
     weight: float = 0.01
+    """What the cross-entropy is multiplied with, at least 0."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

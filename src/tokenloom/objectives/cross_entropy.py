@@ -2,6 +2,9 @@ r"""Cross-entropy of the denoiser, -log mu_{x_0} (`eq:cross-entropy-training`).
 
 A network that predicts the leave-one-out posterior is read as a denoiser through the evidence at x_t
 (`eq:udm-loo-to-denoiser-matrix`), so its unique minimiser is the leave-one-out posterior.  Revealed positions cost 0.
+
+A weight (1 - alpha_t)^-w moves it towards the bounds, whose weight is about 1/(1 - alpha_t): w = 0 is the plain
+cross-entropy.  The minimiser stays what it is.
 """
 
 from dataclasses import dataclass
@@ -19,11 +22,24 @@ from tokenloom.types import PerPosition, Tokens
 @OBJECTIVES.register("ce")
 @dataclass(frozen=True)
 class CrossEntropy(Objective):
-    """-log mu_{x_0}, for any process."""
+    """-log mu_{x_0}, for any process.
+
+    Raises:
+        ValueError: If `weight` is outside [0, 1].
+    """
+
+    weight: float = 0.0
+    """The w above, in [0, 1]."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.weight <= 1:
+            raise ValueError(f"weight must be in [0, 1], got {self.weight:g}")
 
     def representations(self, process: Process) -> tuple[type[Posterior], ...]:
         return Denoiser, LeaveOneOut
 
     def per_token(self, prediction: Posterior, x_0: Tokens, noisy: Noisy, process: Process) -> PerPosition:
         read = denoiser_log_probs(prediction, x_0, noisy, process)
-        return torch.where(process.evidence(noisy).isfinite(), -read.clean, 0)
+        lost = (1 - noisy.alpha_t.double()[:, None]).clamp(min=1e-6)
+        return torch.where(process.evidence(noisy).isfinite(), -read.clean * lost**-self.weight, 0)

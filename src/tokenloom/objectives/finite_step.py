@@ -31,9 +31,14 @@ from tokenloom.types import Flags, PerPosition, PerRow, Tokens
 @OBJECTIVES.register("finite-step")
 @dataclass(frozen=True)
 class FiniteStep(Objective):
-    """L_n on an even grid of n steps, for any process whose bridge is random."""
+    """L_n on an even grid of n steps, for any process whose bridge is random.
+
+    Raises:
+        ValueError: If `steps` is below 1.
+    """
 
     steps: int = 1000
+    """n, the steps of the chain."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -59,7 +64,21 @@ class FiniteStep(Objective):
 
 @checked
 def step_divergence(prediction: Posterior, x_0: Tokens, noisy: Noisy, s: PerRow, process: Process) -> PerPosition:
-    """KL( q(x_s | x_0, x_t) || p_theta(x_s | x_t) ) of every position."""
+    """KL( q(x_s | x_0, x_t) || p_theta(x_s | x_t) ) of every position.
+
+    Args:
+        prediction: The prediction at `noisy`.
+        x_0: Clean tokens.
+        noisy: The state x_t.
+        s: The earlier time of each row; 0 gives the reconstruction term.
+        process: The process of the state.
+
+    Returns:
+        Nats.
+
+    Raises:
+        ValueError: If shapes or devices differ.
+    """
     check_same_shape("x_0", x_0, noisy.tokens)
     check_per_row("s", s, noisy.tokens)
     noisy = replace(noisy, alpha_t=noisy.alpha_t.double())

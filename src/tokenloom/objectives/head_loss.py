@@ -18,8 +18,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from tokenloom.drawing.randomness import Randomness
-from tokenloom.models.model import Model
 from tokenloom.models.network import LinearHead
+from tokenloom.models.protocol import Model
 from tokenloom.objectives.base import Objective
 from tokenloom.posteriors import as_posterior
 from tokenloom.state import Noisy
@@ -38,7 +38,9 @@ class Loss:
     """The mean over free positions, with its graph, and the loss of every position, without."""
 
     mean: Float[Tensor, ""]
+    """The mean over free positions in nats, with its graph."""
     per_token: Float[Tensor, "batch length"]
+    """The loss of every position in nats, without a graph."""
 
 
 @checked
@@ -51,9 +53,24 @@ def training_loss(
     given: Flags | None = None,
     weights: PerPosition | None = None,
 ) -> Loss:
-    """Corrupt, predict and score a batch; by default the `weights` of the mean are equal over the free positions.
+    """Corrupt, predict and score a batch.
 
     The noisy state is made where `x_0` lies and moved to where the model is.
+
+    Args:
+        model: The model to train.
+        objective: What to minimise.
+        x_0: Clean tokens.
+        t: The time of each row, in [0, 1]; for a bound, uniform numbers.
+        generator: Where random numbers come from, on the device of `x_0`; PyTorch's global generator if None.
+        given: Flags of the positions that stay clean and do not count.
+        weights: The weights of the mean; by default equal over the free positions.
+
+    Returns:
+        The loss; call `backward()` on its `mean`.
+
+    Raises:
+        ValueError: If the objective cannot train this model, or a tensor does not fit.
     """
     objective.check(model.process, model.predicts, model.hollow)
     noisy = objective.corrupt(model.process, x_0, t, generator, given)

@@ -19,7 +19,8 @@ from jaxtyping import Float
 from torch import Generator, Tensor
 
 from tokenloom.drawing.randomness import Randomness, RowGenerators, derive_seed
-from tokenloom.models.model import Model, evaluating
+from tokenloom.models.model import evaluating
+from tokenloom.models.protocol import Model
 from tokenloom.objectives.base import Objective
 from tokenloom.objectives.bound import Bound
 from tokenloom.objectives.grouped_ratio import grouped_ratio
@@ -52,12 +53,15 @@ class Likelihood:
     per_token_error: float
     """Standard error of `per_token`."""
     sequences: int
+    """How many sequences were scored."""
     tokens: int
     """Free tokens."""
     time_samples: int
     """Times per sequence; 0 where none are needed."""
     estimator: str
+    """The terms of the bound and how its integral was estimated, in words."""
     exact: bool
+    """Whether it is -log p itself and not a bound."""
     per_sequence: Float[Tensor, "sequences"]
     """Nats of every sequence: unbiased, each with its own noise."""
 
@@ -72,7 +76,11 @@ class Likelihood:
         return math.exp(self.per_token)
 
     def record(self) -> dict[str, float | int | str | bool]:
-        """The figures, without those of single sequences, for a file."""
+        """The figures, without those of single sequences, for a file.
+
+        Returns:
+            JSON values.
+        """
         names = ("nats", "standard_error", "per_token", "per_token_error", "sequences", "tokens", "time_samples")
         return {name: getattr(self, name) for name in (*names, "estimator", "exact", "bits_per_token", "perplexity")}
 
@@ -107,9 +115,25 @@ def nelbo(
     row_noise: RowNoise = RowGenerators,
     on_progress: Callable[[float], object] = lambda share: None,
 ) -> Likelihood:
-    """The negative log-likelihood of the free positions of `x_0`, or its bound; `batch` rows per network call.
+    """The negative log-likelihood of the free positions of `x_0`, or its bound.
 
-    `on_progress` receives the share of the work that is done, after every call.
+    Args:
+        model: The model to score with.
+        x_0: Clean tokens.
+        samples: Times per sequence.
+        times: How times are drawn: `stratified` or `antithetic`.
+        generator: The seed of times and noise is drawn from it; PyTorch's global generator if None.
+        batch: Rows per network call; no figure depends on it.
+        given: Flags of the positions that stay clean and do not count.
+        workers: Which share of the work this process does, where several run.
+        row_noise: How the noise of a row is made from its seed.
+        on_progress: Receives the share of the work that is done, after every call.
+
+    Returns:
+        The figures, in nats.
+
+    Raises:
+        ValueError: If the model has no bound, or an argument does not fit it.
     """
     _check(x_0, samples, times, batch)
     model.process.check_clean(x_0, given)
@@ -186,6 +210,8 @@ class _Rows:
         generator = self.row_noise(seeds, self.x_0.device)
 
         def work(model: Model) -> Tensor:
+            own = self.model.process
+            model = model if model.process is own else model.with_process(own)  # of a model in parts
             loss = training_loss(model, term, x_0, t.to(x_0.device), generator, given)
             return loss.per_token.sum(-1, dtype=torch.float64)
 

@@ -15,9 +15,10 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import FunctionCtx, once_differentiable
 
-from tokenloom.posteriors import Denoiser, LeaveOneOut, OverTokens, Posterior, log_total
+from tokenloom.posteriors import Denoiser, LeaveOneOut, OverTokens, Posterior
 from tokenloom.processes.base import Process
 from tokenloom.state import Noisy
+from tokenloom.support.log_space import log_total
 from tokenloom.types import PerPosition, Tokens
 
 LIMIT = 60.0

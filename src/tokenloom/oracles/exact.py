@@ -23,7 +23,6 @@ from tokenloom.posteriors import (
     OverTokens,
     Posterior,
     Score,
-    add_evidence,
     as_posterior,
     check_representation,
     convert_at,
@@ -33,6 +32,7 @@ from tokenloom.schedules import Schedule
 from tokenloom.state import Noisy
 from tokenloom.support.about import About
 from tokenloom.support.checks import check_device
+from tokenloom.support.log_space import add_evidence
 from tokenloom.support.typed import checked
 from tokenloom.types import Logits, PerRow, Tokens
 
@@ -40,7 +40,17 @@ Self = TypeVar("Self", bound="ExactModel")
 
 
 class ExactModel(ABC):
-    """A model without a network: what both oracles share."""
+    """A model without a network: what both oracles share.
+
+    Args:
+        length: Positions of a sequence.
+        process: The process to denoise.
+        schedule: Replaces that of the process.
+        predicts: The representation of the predictions.
+
+    Raises:
+        ValueError: If the process is sequential, or `predicts` is not a representation.
+    """
 
     hollow = causal = timeless = False
     marks_given = True
@@ -66,7 +76,18 @@ class ExactModel(ABC):
 
     @checked
     def predict(self, noisy: Noisy) -> Posterior:
-        """The exact posterior at x_t, in the representation this model predicts."""
+        """The exact posterior at x_t, in the representation this model predicts.
+
+        Args:
+            noisy: The state x_t.
+
+        Returns:
+            The prediction, as `predicts`.
+
+        Raises:
+            ValueError: If the state does not fit the process, the length or the device, or the representation does not
+                exist there.
+        """
         self.process.check_state(noisy)
         self._check_length(noisy.tokens)
         blank = self.table.new_zeros((*noisy.tokens.shape, self.process.vocab_size))
@@ -77,7 +98,14 @@ class ExactModel(ABC):
         return convert_at(LeaveOneOut(torch.where(possible, logits, 0)), self.predicts, noisy, self.process)
 
     def body(self, noisy: Noisy) -> Tensor:
-        """What a network would put out: the logits of the prediction."""
+        """What a network would put out: the logits of the prediction.
+
+        Args:
+            noisy: The state x_t.
+
+        Returns:
+            Logits of shape [batch, length, out].
+        """
         prediction = self.predict(noisy)
         if isinstance(prediction, Score):
             return prediction.log_ratios
@@ -85,11 +113,26 @@ class ExactModel(ABC):
         return prediction.logits
 
     def head(self, features: Float[Tensor, "rows features"]) -> Float[Tensor, "rows out"]:
-        """The logits, which the body has computed already."""
+        """The logits, which the body has computed already.
+
+        Args:
+            features: What `body` gave, at some positions.
+
+        Returns:
+            The same.
+        """
         return features
 
     def interpret(self, logits: Float[Tensor, "batch length out"], noisy: Noisy) -> Posterior:
-        """Logits of the prediction as the posterior they are."""
+        """Logits of the prediction as the posterior they are.
+
+        Args:
+            logits: What `head` gave.
+            noisy: The state they were computed at.
+
+        Returns:
+            The prediction, as `predicts`.
+        """
         return as_posterior(logits, self.predicts)
 
     @property
@@ -99,7 +142,17 @@ class ExactModel(ABC):
 
     @checked
     def with_process(self: Self, process: Process) -> Self:
-        """The same distribution under another process."""
+        """The same distribution under another process.
+
+        Args:
+            process: A process on as many tokens.
+
+        Returns:
+            A new oracle that shares the table.
+
+        Raises:
+            ValueError: If the vocabularies differ, or the process is sequential.
+        """
         _check_order(process)
         if process.vocab_size != self.process.vocab_size:
             raise ValueError(
@@ -120,15 +173,37 @@ class ExactModel(ABC):
 
     @abstractmethod
     def sample(self, batch: int, generator: Randomness | None = None) -> Tokens:
-        """Exact draws from p_0."""
+        """Exact draws from p_0.
+
+        Args:
+            batch: How many sequences.
+            generator: Where random numbers come from; PyTorch's global generator if None.
+
+        Returns:
+            Clean tokens.
+        """
 
     @abstractmethod
     def log_likelihood(self, x_0: Tokens) -> PerRow:
-        """log p_0(x_0) in nats."""
+        """log p_0(x_0) in nats.
+
+        Args:
+            x_0: Clean tokens of the oracle's length.
+
+        Returns:
+            One number per sequence; -inf where it is impossible.
+
+        Raises:
+            ValueError: If ids or length are not the oracle's.
+        """
 
     @abstractmethod
     def entropy(self) -> float:
-        """The entropy of p_0 in nats, the least any model's negative log-likelihood can be on average."""
+        """The entropy of p_0 in nats, the least any model's negative log-likelihood can be on average.
+
+        Returns:
+            Nats per sequence.
+        """
 
     def _check_length(self, tokens: Tokens) -> None:
         if tokens.shape[1] != self.length:

@@ -26,7 +26,20 @@ from tokenloom.types import Logits, PerRow, Tokens
 
 
 class MarkovOracle(ExactModel):
-    """p_0(x) = initial[x^1] prod_l transition[x^l, x^{l+1}]."""
+    """p_0(x) = initial[x^1] prod_l transition[x^l, x^{l+1}].
+
+    Args:
+        initial: The law of the first token.
+        transition: Row k is the law of what follows token k.
+        length: Positions of a sequence.
+        process: The process to denoise.
+        schedule: Replaces that of the process.
+        predicts: The representation of the predictions.
+
+    Raises:
+        ValueError: If `initial` and the rows of `transition` are not distributions over the process's K tokens, or
+            `length` is below 1.
+    """
 
     @checked
     def __init__(

@@ -16,7 +16,17 @@ from tokenloom.types import Logits, PerRow, Tokens
 
 
 class Oracle(ExactModel):
-    """Any p_0, as a table of shape [K] * L, by enumeration."""
+    """Any p_0, as a table of shape [K] * L, by enumeration.
+
+    Args:
+        p0: The probability of every sequence, [K, ..., K] with one dimension per position.
+        process: The process to denoise.
+        schedule: Replaces that of the process.
+        predicts: The representation of the predictions.
+
+    Raises:
+        ValueError: If `p0` does not have this shape or is not a distribution.
+    """
 
     @checked
     def __init__(

@@ -69,7 +69,19 @@ class AbsorbingUniform(Process):
         return self.resampling_law(x_0, x_s, s).draw(generator)
 
     def resampling_law(self, x_0: Tokens, x_s: Tokens, s: PerRow) -> Mixture:
-        """The law of U_s given x_0 and x_s."""
+        """The law of U_s given x_0 and x_s.
+
+        Args:
+            x_0: Clean tokens, or a draw of them.
+            x_s: The tokens at time s.
+            s: The time of each row.
+
+        Returns:
+            The law of every position.
+
+        Raises:
+            ValueError: If tokens or times are not those of this process.
+        """
         check_tokens("x_0", x_0, self.vocab_size)
         check_tokens("x_s", x_s, self.vocab_size)
         check_time("s", s, x_s)

@@ -26,10 +26,16 @@ from tokenloom.types import Flags, Logits, PerPosition, PerRow, Tokens
 
 @dataclass(frozen=True)
 class ForwardLaw(Traits, ABC):
-    """A vocabulary of K real tokens 0..K-1, a schedule and a noise law."""
+    """A vocabulary of K real tokens 0..K-1, a schedule and a noise law.
+
+    Raises:
+        ValueError: If the vocabulary has fewer than 2 tokens, or a field has a wrong type.
+    """
 
     vocab_size: int
+    """K, the number of real tokens; a mask outside the vocabulary is not counted."""
     schedule: Schedule = field(default_factory=LinearSchedule, kw_only=True)
+    """How fast the signal alpha_t falls from 1."""
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -39,15 +45,36 @@ class ForwardLaw(Traits, ABC):
     # ---------------------------------------------------------------- levels
 
     def alpha(self, t: PerRow) -> PerRow:
-        """alpha_t in float64: one number per row costs nothing; a step of 1/1000 in float32 would be off by 1e-4."""
+        """alpha_t in float64: one number per row costs nothing; a step of 1/1000 in float32 would be off by 1e-4.
+
+        Args:
+            t: Times in [0, 1].
+
+        Returns:
+            The share of the signal that is left, 1 at t = 0.
+        """
         return self.schedule.alpha(t.double())
 
     def alpha_prime(self, t: PerRow) -> PerRow:
-        """d alpha / dt, in float64."""
+        """d alpha / dt, in float64.
+
+        Args:
+            t: Times in [0, 1].
+
+        Returns:
+            The derivative, negative or 0.
+        """
         return self.schedule.alpha_prime(t.double())
 
     def time_at(self, alpha: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """The time at which the level is alpha, the inverse of `alpha`."""
+        """The time at which the level is alpha, the inverse of `alpha`.
+
+        Args:
+            alpha: Levels in [0, 1].
+
+        Returns:
+            The times; above 1 for a level below alpha_1.
+        """
         return self.schedule.inverse(alpha)
 
     # ---------------------------------------------------------------- states
@@ -68,11 +95,27 @@ class ForwardLaw(Traits, ABC):
         return None
 
     def network_input(self, noisy: Noisy) -> NetworkInput:
-        """The state as a network reads it."""
+        """The state as a network reads it.
+
+        Args:
+            noisy: The state x_t.
+
+        Returns:
+            What `DiffusionModel` passes to its network.
+        """
         return NetworkInput(noisy.tokens, noisy.t, noisy.alpha_t, None, noisy.given)
 
     def hold(self, noisy: Noisy, tokens: Tokens, given: Flags) -> Noisy:
-        """The state with given positions shown clean."""
+        """The state with given positions shown clean.
+
+        Args:
+            noisy: The state x_t.
+            tokens: The given tokens; other positions are not read.
+            given: Flags of the given positions.
+
+        Returns:
+            The state with these tokens and flags.
+        """
         held = {"tokens": torch.where(given, tokens, noisy.tokens), "given": given}
         return Noisy(t=noisy.t, alpha_t=noisy.alpha_t, aux=noisy.aux, place=noisy.place, **held)
 
@@ -80,24 +123,62 @@ class ForwardLaw(Traits, ABC):
 
     @abstractmethod
     def noise(self, noisy: Noisy) -> Noise:
-        """The law pi that replaces a lost token."""
+        """The law pi that replaces a lost token.
+
+        Args:
+            noisy: The state, whose auxiliary variable or time pi may depend on.
+
+        Returns:
+            The law of every position.
+
+        Raises:
+            ValueError: If the state lacks the auxiliary variable, or its length is not that of the law.
+        """
 
     def evidence(self, noisy: Noisy) -> PerPosition:
-        """What each token says of its own clean token, as above; +inf at given positions."""
+        """What each token says of its own clean token, as above; +inf at given positions.
+
+        Args:
+            noisy: The state x_t.
+
+        Returns:
+            Nats, from 0 (says nothing) to +inf (reveals x_0).
+        """
         alpha = noisy.alpha_t[:, None]
         other = (1 - alpha) * self.noise(noisy).probability_of(noisy.tokens)
         return reveal(torch.where(other > 0, torch.log1p(alpha / other), torch.inf), noisy)
 
     def own_alpha(self, noisy: Noisy) -> PerPosition:
-        """The level of each position's own token, given the auxiliary variable; 1 at given positions."""
+        """The level of each position's own token, given the auxiliary variable; 1 at given positions.
+
+        Args:
+            noisy: The state x_t.
+
+        Returns:
+            Levels in [0, 1].
+        """
         return reveal_level(noisy.alpha_t[:, None].expand_as(noisy.tokens), noisy)
 
     def restrict(self, logits: Logits) -> Logits:
-        """Logits without what a prediction may not contain (the mask, where it lies inside the vocabulary)."""
+        """Logits without what a prediction may not contain (the mask, where it lies inside the vocabulary).
+
+        Args:
+            logits: Logits over the K tokens.
+
+        Returns:
+            Logits of the same shape, -inf at the mask.
+        """
         return logits
 
     def over_states(self, log_probs: Logits) -> Logits:
-        """Log-probabilities of tokens as log-probabilities of states."""
+        """Log-probabilities of tokens as log-probabilities of states.
+
+        Args:
+            log_probs: Log-probabilities over the K tokens.
+
+        Returns:
+            Log-probabilities over `num_states` ids, -inf at a mask.
+        """
         return log_probs
 
 

@@ -80,11 +80,16 @@ def _beyond(u: PerPosition, share: Tensor) -> PerPosition:
 @PROCESSES.register("hybrid")
 @dataclass(frozen=True)
 class Hybrid(HasMask):
-    """GIDD on K tokens and the mask."""
+    """GIDD on K tokens and the mask.
+
+    Raises:
+        ValueError: If `p_uniform` is not in (0, 1).
+    """
 
     p_uniform: float = 0.1
     """The uniform share of the noise at tau = 1/2, where it is largest."""
     schedule: Schedule = field(default_factory=lambda: LinearSchedule(eps=0.0), kw_only=True)
+    """How fast tau rises from 0 to 1: tau = 1 - schedule.alpha(t)."""
 
     method = "hybrid"
     bridge_takes = (LeaveOneOut,)

@@ -14,9 +14,14 @@ from tokenloom.state import Noisy
 @PROCESSES.register("interpolating")
 @dataclass(frozen=True, eq=False)
 class Interpolating(Process):
-    """The general process of `eq:transition`; `pi` has shape [length, K], one law per position."""
+    """The general process of `eq:transition`.
+
+    Raises:
+        ValueError: If `pi` is not a table of distributions over K tokens.
+    """
 
     pi: Float[Tensor, "length vocab"]
+    """What a lost token becomes, [length, K]: one law per position, whose entries sum to 1."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -13,7 +13,8 @@ import torch
 
 from tokenloom.posteriors import LeaveOneOut, Posterior
 from tokenloom.processes import bridges, rates
-from tokenloom.processes.base import PROCESSES, Endpoint, Process
+from tokenloom.processes.base import PROCESSES, Process
+from tokenloom.processes.corruption import Endpoint
 from tokenloom.processes.forward import evidence_of, reveal_level
 from tokenloom.processes.mixtures import Rates
 from tokenloom.processes.noise import Noise, UniformNoise
@@ -49,7 +50,15 @@ class LeftToRight(Process):
         return reveal_level(torch.zeros_like(noisy.tokens, dtype=noisy.alpha_t.dtype), noisy)
 
     def written(self, t: PerRow, length: int) -> PerRow:
-        """How many positions are written at time t."""
+        """How many positions are written at time t.
+
+        Args:
+            t: The time of each row.
+            length: Positions of a sequence.
+
+        Returns:
+            Whole numbers as floats, from 0 at t = 1 to `length` at t = 0.
+        """
         return torch.round(length * (1 - t.double()))
 
     def _kept(self, noisy: Noisy) -> PerPosition:

@@ -11,11 +11,15 @@ from tokenloom.types import Logits
 
 @dataclass(frozen=True)
 class HasMask(Process):
-    """The mask is one more id, K, unless `mask_id` names one inside the vocabulary (as pretrained masked language
-    models have it).  A prediction ranges over 0..K-1 and never puts mass on the mask; clean data never contains it.
+    """A process with a mask.  A prediction ranges over 0..K-1 and never puts mass on the mask; clean data never
+    contains it.
+
+    Raises:
+        ValueError: If `mask_id` is outside 0..K.
     """
 
     mask_id: int | None = field(default=None, kw_only=True)
+    """The id of the mask: one more id, K, unless it lies inside the vocabulary, as in pretrained language models."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

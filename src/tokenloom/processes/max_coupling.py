@@ -12,7 +12,8 @@ import torch
 
 from tokenloom.posteriors import Denoiser, Posterior
 from tokenloom.processes import bridges, rates
-from tokenloom.processes.base import PROCESSES, Endpoint, Process
+from tokenloom.processes.base import PROCESSES, Process
+from tokenloom.processes.corruption import Endpoint
 from tokenloom.processes.mixtures import Rates, branches
 from tokenloom.processes.noise import Noise, UniformNoise
 from tokenloom.state import Noisy

@@ -25,12 +25,20 @@ class Branches:
     """Three weights per position and what each of them multiplies."""
 
     weights: Float[Tensor, "batch length 3"]
+    """The weights of stay, prediction and noise."""
     stay: Int[Tensor, "batch length"]
-    prediction: Float[Tensor, "batch length vocab"] | Int[Tensor, "batch length"]  # logits, or tokens
+    """The tokens x_t."""
+    prediction: Float[Tensor, "batch length vocab"] | Int[Tensor, "batch length"]
+    """Logits of the prediction, or clean tokens."""
     noise: Noise
+    """The law pi."""
 
     def dense(self) -> Float[Tensor, "batch length states"]:
-        """The weighted sum over all states, in float64: where float32 underflows, a logarithm has no gradient."""
+        """The weighted sum over all states, in float64: where float32 underflows, a logarithm has no gradient.
+
+        Returns:
+            The weight of each state.
+        """
         pi = self.noise.log_probs().exp()
         nu = self._prediction_over(pi.shape[-1]).double()
         stay, prediction, noise = (weight.unsqueeze(-1) for weight in self.weights.unbind(-1))
@@ -48,15 +56,35 @@ class Mixture(Branches):
     """A law: the weights sum to 1."""
 
     def log_probs(self) -> StateLogProbs:
+        """The law over all states.
+
+        Returns:
+            Log-probabilities, float64.
+        """
         return self.dense().log()
 
     def draw(self, generator: Randomness | None = None) -> Tokens:
-        """Two uniform numbers per position: one for the branch, one for the token."""
+        """Two uniform numbers per position: one for the branch, one for the token.
+
+        Args:
+            generator: Where random numbers come from; PyTorch's global generator if None.
+
+        Returns:
+            One token per position.
+        """
         shape, device = tuple(self.stay.shape), self.stay.device
         return self.invert(uniform(shape, generator, device), uniform(shape, generator, device))
 
     def invert(self, branch_number: PerPosition, u: PerPosition) -> Tokens:
-        """The draw that two uniform numbers per position stand for; a small `branch_number` stays."""
+        """The draw that two uniform numbers per position stand for; a small `branch_number` stays.
+
+        Args:
+            branch_number: Uniform numbers that choose the branch.
+            u: Uniform numbers that choose the token.
+
+        Returns:
+            One token per position.
+        """
         branch = invert(self.weights, branch_number)
         jumped = torch.where(branch == NOISE, self.noise.draw(u), self.stay)
         return self._draw_predictions(jumped, branch == PREDICTION, u)
@@ -72,23 +100,43 @@ class Rates(Branches):
     """Jump rates: the weights are rates of a jump to a draw of the prediction or of the noise; nothing stays."""
 
     def off_diagonal(self) -> Float[Tensor, "batch length states"]:
-        """The rate from x_t to each other state; 0 at x_t, where a jump changes nothing."""
+        """The rate from x_t to each other state; 0 at x_t, where a jump changes nothing.
+
+        Returns:
+            Rates per unit of time, float64.
+        """
         return self.dense().scatter(-1, self.stay.unsqueeze(-1), 0.0)
 
     def moving(self) -> Float[Tensor, "batch length 3"]:
-        """The rates without jumps to a noise that is a point mass where the token already is."""
+        """The rates without jumps to a noise that is a point mass where the token already is.
+
+        Returns:
+            Rates of the three branches.
+        """
         stay, prediction, noise = self.weights.unbind(-1)
         return branches(stay, prediction, torch.where(self.noise.probability_of(self.stay) < 1, noise, 0))
 
     def elsewhere(self) -> Float[Tensor, "batch length 3"]:
-        """The rates of jumps that change the token; summed over branches, the rate of leaving x_t."""
+        """The rates of jumps that change the token; summed over branches, the rate of leaving x_t.
+
+        Returns:
+            Rates of the three branches.
+        """
         predicted = self._other_tokens().sum(-1)
         leaving = 1 - self.noise.probability_of(self.stay)
         shares = branches(torch.zeros_like(predicted), predicted, leaving)
         return torch.where(shares > 0, self.weights * shares, 0)  # an infinite rate to where it is goes nowhere
 
     def invert_elsewhere(self, branch_number: PerPosition, u: PerPosition) -> Tokens:
-        """The other token that two uniform numbers per position stand for; x_t where there is no other."""
+        """The other token that two uniform numbers per position stand for; x_t where there is no other.
+
+        Args:
+            branch_number: Uniform numbers that choose the branch.
+            u: Uniform numbers that choose the token.
+
+        Returns:
+            One token per position.
+        """
         rates, others = self.elsewhere(), self._other_tokens()
         possible = rates.sum(-1) > 0
         branch = invert(torch.where(possible.unsqueeze(-1), rates, 1), branch_number)
@@ -105,6 +153,15 @@ class Rates(Branches):
 
 
 def branches(stay: Tensor, prediction: Tensor, noise: Tensor) -> Float[Tensor, "batch length 3"]:
-    """The three weights, broadcast against each other."""
+    """The three weights, broadcast against each other.
+
+    Args:
+        stay: The weight of keeping x_t.
+        prediction: The weight of a draw from the prediction.
+        noise: The weight of a draw from the noise.
+
+    Returns:
+        The weights, stacked in this order in the last dimension.
+    """
     zero = torch.zeros_like(stay + prediction + noise)
     return torch.stack([stay + zero, prediction + zero, noise + zero], -1)

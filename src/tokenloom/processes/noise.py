@@ -16,19 +16,45 @@ class Noise(ABC):
 
     @abstractmethod
     def probability_of(self, tokens: Tokens) -> PerPosition:
-        """pi at the given tokens."""
+        """pi at the given tokens.
+
+        Args:
+            tokens: Ids of states.
+
+        Returns:
+            Probabilities.
+        """
 
     @abstractmethod
     def log_probs(self) -> Float[Tensor, "#batch #length states"]:
-        """log pi over all states."""
+        """log pi over all states.
+
+        Returns:
+            Log-probabilities; batch and length are 1 where all rows or positions share them.
+        """
 
     @abstractmethod
     def draw(self, u: PerPosition) -> Tokens:
-        """One token per position, by inversion of the uniform numbers u."""
+        """One token per position, by inversion of the uniform numbers u.
+
+        Args:
+            u: Uniform numbers in [0, 1).
+
+        Returns:
+            Ids of states.
+        """
 
     @abstractmethod
     def draw_other(self, tokens: Tokens, u: PerPosition) -> Tokens:
-        """A draw given that it is not `tokens`; any token where there is no other."""
+        """A draw given that it is not `tokens`; any token where there is no other.
+
+        Args:
+            tokens: The states to avoid.
+            u: Uniform numbers in [0, 1).
+
+        Returns:
+            Ids of states.
+        """
 
 
 @dataclass(frozen=True)
@@ -36,8 +62,11 @@ class UniformNoise(Noise):
     """pi = 1/K."""
 
     vocab_size: int
+    """K."""
     device: torch.device
+    """Where the probabilities lie."""
     dtype: torch.dtype
+    """The dtype of the probabilities."""
 
     def probability_of(self, tokens: Tokens) -> PerPosition:
         return torch.full(tokens.shape, 1 / self.vocab_size, device=self.device, dtype=self.dtype)
@@ -58,8 +87,11 @@ class PointNoise(Noise):
     """pi = a point mass at every position: the mask, or the absorbing sequence U."""
 
     tokens: Int[Tensor, "batch length"]
+    """The state that each position is lost to."""
     num_states: int
+    """How many ids a position can take."""
     dtype: torch.dtype
+    """The dtype of the probabilities."""
 
     def probability_of(self, tokens: Tokens) -> PerPosition:
         return (tokens == self.tokens).to(self.dtype)
@@ -82,6 +114,7 @@ class TableNoise(Noise):
     """Any pi, given as a table of probabilities for each position."""
 
     pi: Float[Tensor, "#batch length states"]
+    """Probabilities, which sum to 1 in the last dimension."""
 
     def probability_of(self, tokens: Tokens) -> PerPosition:
         return self.pi.expand(len(tokens), -1, -1).gather(-1, tokens.unsqueeze(-1)).squeeze(-1)

@@ -47,6 +47,8 @@ class Traits:
     """Whether the reverse chain jumps at the rates of `reverse_rates`."""
     has_rate_integral: ClassVar[bool] = True
     """Whether `level_after` knows the integral of the largest rate."""
+    by_evidence: ClassVar[bool] = False
+    """Whether only a network that reads the evidence of each token can be trained under it."""
     sequential: ClassVar[bool] = False
     """Whether positions are drawn one after the other, each given the ones before it."""
 
@@ -56,9 +58,26 @@ class Traits:
         return False
 
     def bound(self, predicts: type[Posterior]) -> str:
-        """The objective whose mean over t is the continuous-time bound, for a network that predicts this."""
+        """The objective whose mean over t is the continuous-time bound, for a network that predicts this.
+
+        Args:
+            predicts: The representation that the network predicts.
+
+        Returns:
+            A name in `tl.objectives.OBJECTIVES`.
+
+        Raises:
+            ValueError: If the process has no bound of its own.
+        """
         return "rate-nelbo"
 
     def step_representation(self, predicts: type[Posterior]) -> type[OverTokens]:
-        """What a reverse step is made from where the model predicts this: the same if possible."""
+        """What a reverse step is made from where the model predicts this: the same if possible.
+
+        Args:
+            predicts: The representation that the model predicts.
+
+        Returns:
+            One of `bridge_takes`.
+        """
         return next((kind for kind in self.bridge_takes if kind is predicts), self.bridge_takes[0])

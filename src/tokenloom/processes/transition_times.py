@@ -20,7 +20,8 @@ import torch
 from tokenloom.drawing.randomness import Randomness, uniform
 from tokenloom.posteriors import Denoiser, Posterior
 from tokenloom.processes import bridges, rates
-from tokenloom.processes.base import PROCESSES, Endpoint
+from tokenloom.processes.base import PROCESSES
+from tokenloom.processes.corruption import Endpoint
 from tokenloom.processes.forward import evidence_of, reveal_level
 from tokenloom.processes.mask import HasMask
 from tokenloom.processes.mixtures import Mixture, Rates, branches
@@ -67,11 +68,25 @@ class MaskedUniform(HasMask):
         return replace(super().network_input(noisy), tokens=self.masked_view(noisy))
 
     def masked_view(self, noisy: Noisy) -> Tokens:
-        """x~_t(tau): what a masked network is shown."""
+        """x~_t(tau): what a masked network is shown.
+
+        Args:
+            noisy: The state x_t with its times tau.
+
+        Returns:
+            Tokens, with the mask where tau <= t.
+        """
         return noisy.tokens.masked_fill(self.lost(noisy), self.mask)
 
     def lost(self, noisy: Noisy) -> Flags:
-        """Flags of tau <= t."""
+        """Flags of tau <= t.
+
+        Args:
+            noisy: The state x_t with its times tau.
+
+        Returns:
+            Flags; False at given positions.
+        """
         lost = _times(noisy) <= noisy.t[:, None]
         return lost if noisy.given is None else lost & ~noisy.given
 
@@ -126,7 +141,16 @@ class MaskedUniform(HasMask):
         return torch.where(lost, before, after)
 
     def probability_lost(self, x_0: Tokens, x_s: Tokens, s: PerRow) -> PerPosition:
-        """P(tau_s <= s | x_0, x_s): 1 where the token changed, else (1 - alpha_s) / (1 + (K - 1) alpha_s)."""
+        """P(tau_s <= s | x_0, x_s): 1 where the token changed, else (1 - alpha_s) / (1 + (K - 1) alpha_s).
+
+        Args:
+            x_0: Clean tokens, or a draw of them.
+            x_s: The tokens at time s.
+            s: The time of each row.
+
+        Returns:
+            Probabilities.
+        """
         alpha = self.alpha(s)[:, None]
         return torch.where(x_s == x_0, (1 - alpha) / (1 + (self.vocab_size - 1) * alpha), 1)
 

@@ -10,7 +10,10 @@ from tokenloom.samplers.evaluator import Evaluator, LazyPrediction, LocalPredict
 from tokenloom.samplers.given import GivenTokens
 from tokenloom.samplers.kernel import CORRECTORS, PREDICTORS, Corrector, Kernel, Predictor, uniform_pair
 from tokenloom.samplers.needs import Need
-from tokenloom.samplers.sampler import Sampler, Samples, Step, sample
+from tokenloom.samplers.one_call import sample
+from tokenloom.samplers.results import Samples, Step
+from tokenloom.samplers.sampler import Sampler
+from tokenloom.samplers.stopping import Until
 
 __all__ = [
     "CORRECTORS",
@@ -26,6 +29,7 @@ __all__ = [
     "Sampler",
     "Samples",
     "Step",
+    "Until",
     "sample",
     "uniform_pair",
 ]

@@ -8,7 +8,7 @@ One such question is answered by a batch of single positions, in the representat
 in float32 or better.  A position whose own token reveals x_0 is a point mass, and there is nothing to truncate.
 
 Rows that no question touches are never evaluated, and a network that ignores the time is not asked again about a row
-that has not changed.  `evaluations` counts what each row has really cost.
+that has not changed, nor about a row that is done (`stopping.py`).  `evaluations` counts what each row has really cost.
 """
 
 from dataclasses import dataclass
@@ -20,10 +20,11 @@ from torch import Tensor
 
 from tokenloom.drawing.categorical import draw_where
 from tokenloom.drawing.truncation import Truncation
-from tokenloom.models.model import Model
+from tokenloom.models.protocol import Model
 from tokenloom.posteriors import Denoiser, OverTokens, Posterior, convert_at
 from tokenloom.processes.base import Process
 from tokenloom.processes.mixtures import Mixture
+from tokenloom.samplers.stopping import Stopping
 from tokenloom.state import Noisy
 from tokenloom.support.chunks import by_chunks
 from tokenloom.types import Flags, PerPosition, PerRow, Tokens
@@ -36,36 +37,88 @@ class LocalPrediction:
     """Predictions at some positions of a batch, with the state of each as a sequence of length one."""
 
     where: Flags
+    """Flags of these positions in the batch."""
     noisy: Noisy
+    """Their state, [positions, 1]."""
     posterior: OverTokens
+    """Their prediction, [positions, 1, vocab]."""
 
     def of_row(self, values: PerRow) -> Float[Tensor, "positions"]:
-        """From one value per row, the one of each position's row."""
+        """From one value per row, the one of each position's row.
+
+        Args:
+            values: One value per row of the batch.
+
+        Returns:
+            One value per position.
+        """
         return values[self.where.nonzero()[:, 0]]
 
     def of_position(self, values: Float[Tensor, "batch length"]) -> Float[Tensor, "positions 1"]:
-        """From one value per position of the batch, those of these positions."""
+        """From one value per position of the batch, those of these positions.
+
+        Args:
+            values: One value per position of the batch.
+
+        Returns:
+            One value per position asked about.
+        """
         return values[self.where].unsqueeze(1)
 
     def put(self, tokens: Tokens, drawn: Int[Tensor, "positions 1"]) -> Tokens:
-        """The batch's tokens with those of these positions replaced."""
+        """The batch's tokens with those of these positions replaced.
+
+        Args:
+            tokens: The tokens of the batch.
+            drawn: The new tokens.
+
+        Returns:
+            New tokens of the batch.
+        """
         return tokens.masked_scatter(self.where, drawn)
 
     def draw(self, tokens: Tokens, u: PerPosition) -> Tokens:
-        """The batch's tokens with those of these positions drawn from the prediction."""
+        """The batch's tokens with those of these positions drawn from the prediction.
+
+        Args:
+            tokens: The tokens of the batch.
+            u: Uniform numbers for every position of the batch.
+
+        Returns:
+            New tokens of the batch.
+        """
         logits, everywhere = self.posterior.logits, torch.ones_like(self.noisy.tokens, dtype=torch.bool)
         return self.put(tokens, draw_where(logits, everywhere, self.of_position(u)).unsqueeze(1))
 
     def draw_from(self, law: Mixture, tokens: Tokens, branch: PerPosition, token: PerPosition) -> Tokens:
-        """The batch's tokens with those of these positions drawn from a law over them."""
+        """The batch's tokens with those of these positions drawn from a law over them.
+
+        Args:
+            law: A law over these positions, such as the bridge at `noisy`.
+            tokens: The tokens of the batch.
+            branch: Uniform numbers that choose the branch, for every position of the batch.
+            token: Uniform numbers that choose the token, likewise.
+
+        Returns:
+            New tokens of the batch.
+        """
         return self.put(tokens, law.invert(self.of_position(branch), self.of_position(token)))
 
 
 class Evaluator:
-    """A model with its truncation, and the count of its evaluations."""
+    """A model with its truncation, and the count of its evaluations.
 
-    def __init__(self, model: Model, truncation: Truncation | None, batch: int) -> None:
-        self.model, self.truncation = model, truncation
+    Args:
+        model: The model to ask.
+        truncation: What is kept of every prediction; None keeps all.
+        batch: How many rows, each of which counts its evaluations.
+        stopping: Which rows are done already, where a run stops early.
+    """
+
+    def __init__(
+        self, model: Model, truncation: Truncation | None, batch: int, stopping: Stopping | None = None
+    ) -> None:
+        self.model, self.truncation, self.stopping = model, truncation, stopping
         self.evaluations = torch.zeros(batch, dtype=torch.int64)
         self.last: LazyPrediction | None = None
 
@@ -80,17 +133,39 @@ class Evaluator:
         return self.process.step_representation(self.model.predicts)
 
     def last_at(self, noisy: Noisy) -> "LazyPrediction":
-        """The prediction at a state, the last one if it was there."""
-        return self.last if self.last is not None and self.last.noisy is noisy else LazyPrediction(self, noisy, None)
+        """The prediction at a state, the last one if it was there.
+
+        Args:
+            noisy: The state that a step started from.
+
+        Returns:
+            A prediction; one that was computed is not computed again.
+        """
+        if self.last is not None and self.last.noisy is noisy:
+            return self.last
+        return LazyPrediction(self, noisy, None if self.stopping is None else self.last)
 
     def __call__(self, noisy: Noisy) -> "LazyPrediction":
-        """The prediction at a state; nothing is computed yet."""
-        self.last = LazyPrediction(self, noisy, self.last if self.model.timeless else None)
+        """The prediction at a state; nothing is computed yet.
+
+        Args:
+            noisy: The state x_t.
+
+        Returns:
+            A prediction that evaluates the network once it is asked.
+        """
+        self.last = LazyPrediction(self, noisy, self.last if self.model.timeless or self.stopping else None)
         return self.last
 
 
 class LazyPrediction:
-    """What the model says of one state, computed where and when it is asked."""
+    """What the model says of one state, computed where and when it is asked.
+
+    Args:
+        evaluator: The model, and the count of its evaluations.
+        noisy: The state to predict at.
+        previous: The prediction before, whose rows are kept where a model that ignores the time reads the same again.
+    """
 
     def __init__(self, evaluator: Evaluator, noisy: Noisy, previous: "LazyPrediction | None") -> None:
         self.evaluator, self.noisy = evaluator, noisy
@@ -99,10 +174,22 @@ class LazyPrediction:
         self._known = torch.zeros(len(noisy.tokens), dtype=torch.bool, device=noisy.tokens.device)
         if previous is not None:
             self._features = previous._features
-            self._known = previous._known & (self._read == previous._read).all(1)
+            if evaluator.model.timeless:
+                self._known = previous._known & (self._read == previous._read).all(1)
+            if evaluator.stopping is not None:  # what is said of a row that is done is never used
+                self._known = self._known | evaluator.stopping.done
 
     def at(self, where: Flags, kind: type[Kind], truncated: bool = True) -> LocalPrediction:
-        """The prediction at the flagged positions."""
+        """The prediction at the flagged positions.
+
+        Args:
+            where: Flags of the positions.
+            kind: `LeaveOneOut` or `Denoiser`; the prediction is converted to it.
+            truncated: False leaves the truncation out.
+
+        Returns:
+            The prediction at these positions alone.
+        """
         model, noisy = self.evaluator.model, self.noisy.positions(where)
         if not len(noisy.tokens):
             return LocalPrediction(where, noisy, kind(torch.zeros(0, 1, model.process.vocab_size, device=where.device)))
@@ -133,7 +220,15 @@ class LazyPrediction:
         return convert_at(truncation(convert_at(posterior, truncation.on, noisy, process)), kind, noisy, process)
 
     def everywhere(self, kind: type[Kind], truncated: bool = True) -> Kind:
-        """The prediction at every position, [batch, length, vocab]."""
+        """The prediction at every position.
+
+        Args:
+            kind: `LeaveOneOut` or `Denoiser`; the prediction is converted to it.
+            truncated: False leaves the truncation out.
+
+        Returns:
+            Logits of shape [batch, length, vocab], as `kind`.
+        """
         local = self.at(torch.ones_like(self.noisy.tokens, dtype=torch.bool), kind, truncated)
         return kind(local.posterior.logits.view(*self.noisy.tokens.shape, -1))
 
@@ -152,8 +247,16 @@ class LazyPrediction:
                 blank = fresh.new_zeros((len(missing), *fresh.shape[1:])) if kept is None else kept
                 self._features = blank.index_copy(0, rows, fresh)
             self._known = self._known | missing
+            self._offer(rows)
         assert self._features is not None
         return self._features
+
+    def _offer(self, rows: Int[Tensor, "rows"]) -> None:
+        """Offer the most probable tokens of rows that were evaluated just now."""
+        if self.evaluator.stopping is not None:
+            where = torch.zeros_like(self.noisy.tokens, dtype=torch.bool).index_fill(0, rows, True)
+            best = self.at(where, Denoiser).posterior.logits.argmax(-1)
+            self.evaluator.stopping.offer(best.view(len(rows), -1), rows)
 
 
 def _without_time(model: Model, noisy: Noisy) -> Tensor:

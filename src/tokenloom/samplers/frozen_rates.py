@@ -26,11 +26,25 @@ class FrozenRates(Predictor):
 
     @abstractmethod
     def probability(self, expected: PerPosition) -> PerPosition:
-        """f: the probability of a jump, where so many are expected."""
+        """f: the probability of a jump, where so many are expected.
+
+        Args:
+            expected: Expected jumps of each position: rate times step.
+
+        Returns:
+            Probabilities in [0, 1].
+        """
 
     @abstractmethod
     def most(self, expected: PerPosition) -> PerPosition:
-        """The largest f of an expected number up to this one."""
+        """The largest f of an expected number up to this one.
+
+        Args:
+            expected: Expected jumps of each position, at most.
+
+        Returns:
+            Probabilities in [0, 1].
+        """
 
     def step(self, evaluate: Evaluator, noisy: Noisy, s: PerRow, generator: Randomness | None) -> Noisy:
         if bool((s == 0).all()):

@@ -9,7 +9,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from tokenloom.drawing.randomness import Randomness
-from tokenloom.models.model import Model
+from tokenloom.models.protocol import Model
 from tokenloom.processes.base import Process
 from tokenloom.state import Noisy
 from tokenloom.support.checks import check_device, check_mask

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
 from tokenloom.drawing.randomness import Randomness, uniform
-from tokenloom.models.model import Model
+from tokenloom.models.protocol import Model
 from tokenloom.processes.base import Process
 from tokenloom.samplers.evaluator import Evaluator
 from tokenloom.samplers.needs import ANYTHING, Need
@@ -25,7 +25,11 @@ Part = TypeVar("Part", bound="Kernel")
 
 @dataclass(frozen=True)
 class Kernel(ABC):
-    """One algorithm with its options."""
+    """One algorithm with its options.
+
+    Raises:
+        ValueError: If an option has a wrong type or lies outside its range.
+    """
 
     name: ClassVar[str]
     serves: ClassVar[Need] = ANYTHING
@@ -42,22 +46,44 @@ class Kernel(ABC):
         check_fields(self)
 
     def record(self) -> dict[str, Any]:
-        """This kernel as JSON, with any kernel inside it."""
+        """This kernel as JSON, with any kernel inside it.
+
+        Returns:
+            JSON values: the name and the options.
+        """
         options = self.registry().record(self)
         return {key: value.record() if isinstance(value, Kernel) else value for key, value in options.items()}
 
     @classmethod
     def supports(cls, process: Process) -> bool:
-        """Whether this kernel can run under the process."""
+        """Whether this kernel can run under the process.
+
+        Args:
+            process: The process to sample.
+
+        Returns:
+            True where `serves` is met, and both or neither go from left to right.
+        """
         return process.sequential == cls.sequential and cls.serves(process)
 
     @classmethod
     def registry(cls) -> "Registry[Any]":
-        """The registry of kernels of this role."""
+        """The registry of kernels of this role.
+
+        Returns:
+            `PREDICTORS` or `CORRECTORS`.
+        """
         return PREDICTORS if issubclass(cls, Predictor) else CORRECTORS
 
     def check(self, model: Model) -> None:
-        """Raise unless this kernel can run the model."""
+        """Raise unless this kernel can run the model.
+
+        Args:
+            model: The model to sample.
+
+        Raises:
+            ValueError: If the model's process is not supported; the message names the kernels that do support it.
+        """
         process = model.process
         if self.supports(process):
             return
@@ -88,26 +114,74 @@ class Predictor(Kernel):
             raise TypeError(f"{cls.__name__} must define step, or begin and advance if it remembers something")
 
     def prepare(self, model: Model) -> Model:
-        """The model as this predictor runs it; checked."""
+        """The model as this predictor runs it; checked.
+
+        Args:
+            model: The model to sample.
+
+        Returns:
+            The same model, or the same network under the process that this predictor runs.
+
+        Raises:
+            ValueError: If it cannot run the model.
+        """
         self.check(model)
         return model
 
     def begin(self, process: Process, noisy: Noisy, generator: Randomness | None) -> Any:
-        """What the predictor remembers at the start of a run, or of a step of its own; None for nothing."""
+        """What the predictor remembers at the start of a run, or of a step of its own.
+
+        Args:
+            process: The process that is sampled.
+            noisy: The state it starts from.
+            generator: Where random numbers come from.
+
+        Returns:
+            The memory; None for nothing.
+        """
         return None
 
     def advance(
         self, evaluate: Evaluator, noisy: Noisy, s: PerRow, generator: Randomness | None, memory: Any
     ) -> tuple[Noisy, Any]:
-        """The state at s, and what is remembered there."""
+        """The state at s, and what is remembered there.
+
+        Args:
+            evaluate: The model, called as `evaluate(noisy)`.
+            noisy: The state x_t.
+            s: The earlier time of each row.
+            generator: Where random numbers come from.
+            memory: What `begin` or the last step remembered.
+
+        Returns:
+            The state and the memory.
+        """
         return self.step(evaluate, noisy, s, generator), memory
 
     def corrected(self, memory: Any, changed: Flags) -> Any:
-        """What is remembered after a corrector changed some tokens."""
+        """What is remembered after a corrector changed some tokens.
+
+        Args:
+            memory: What the last step remembered.
+            changed: Flags of the changed positions.
+
+        Returns:
+            The memory for the next step.
+        """
         return memory
 
     def step(self, evaluate: Evaluator, noisy: Noisy, s: PerRow, generator: Randomness | None) -> Noisy:
-        """The state at s, by a step with no past."""
+        """The state at s, by a step with no past.
+
+        Args:
+            evaluate: The model, called as `evaluate(noisy)`.
+            noisy: The state x_t.
+            s: The earlier time of each row.
+            generator: Where random numbers come from.
+
+        Returns:
+            The state at s.
+        """
         return self.advance(evaluate, noisy, s, generator, self.begin(evaluate.process, noisy, generator))[0]
 
 
@@ -121,7 +195,17 @@ class Corrector(Kernel):
 
     @abstractmethod
     def correct(self, evaluate: Evaluator, noisy: Noisy, generator: Randomness | None, call: int) -> Noisy:
-        """The corrected state; `call` counts the calls of this run from 0."""
+        """Redraw some positions at the time of the state.
+
+        Args:
+            evaluate: The model, called as `evaluate(noisy)`.
+            noisy: The state x_t.
+            generator: Where random numbers come from.
+            call: How many times this was called before in the same run.
+
+        Returns:
+            The corrected state, at the same time.
+        """
 
 
 PREDICTORS: Registry[Predictor] = Registry("sampler", "tokenloom.samplers", "tokenloom.samplers.predictors")
@@ -136,6 +220,14 @@ def restore(registry: Registry[Part], record: Any) -> Part:
 
 
 def uniform_pair(noisy: Noisy, generator: Randomness | None) -> tuple[PerPosition, PerPosition]:
-    """Two uniform numbers per position: one for the branch, one for the token."""
+    """Two uniform numbers per position: one for the branch, one for the token.
+
+    Args:
+        noisy: The state, for its shape and device.
+        generator: Where random numbers come from; PyTorch's global generator if None.
+
+    Returns:
+        The numbers for branches, and those for tokens; float64 in [0, 1).
+    """
     shape, device = tuple(noisy.tokens.shape), noisy.tokens.device
     return uniform(shape, generator, device), uniform(shape, generator, device)

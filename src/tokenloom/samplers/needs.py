@@ -9,12 +9,22 @@ from tokenloom.processes.base import Process
 
 @dataclass(frozen=True)
 class Need:
-    """A predicate on a process; `words` completes the sentence "this sampler needs ..."."""
+    """A predicate on a process, with its words."""
 
     words: str
+    """What completes the sentence "this sampler needs ..."."""
     met_by: Callable[[Process], bool]
+    """Whether a process has it."""
 
     def __call__(self, process: Process) -> bool:
+        """Whether the process meets this need.
+
+        Args:
+            process: The process to ask about.
+
+        Returns:
+            True where it does.
+        """
         return self.met_by(process)
 
 

@@ -7,71 +7,49 @@ evaluations per sequence, the correctors' included: n predictor steps with m cor
 n + (n - 1) m.  (At t = 0 there is no noise left to correct at.)
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from tokenloom.drawing.randomness import Randomness
 from tokenloom.drawing.truncation import Truncation
-from tokenloom.models.model import Model, evaluating
+from tokenloom.models.model import evaluating
+from tokenloom.models.protocol import Model
 from tokenloom.posteriors import LeaveOneOut, OverTokens
-from tokenloom.samplers.evaluator import Evaluator, LazyPrediction
+from tokenloom.samplers.evaluator import Evaluator
 from tokenloom.samplers.given import GivenTokens, HeldPositions, ShowGiven, prompt_tokens
 from tokenloom.samplers.grids import Grid, time_grid
 from tokenloom.samplers.kernel import CORRECTORS, PREDICTORS, Corrector, Predictor, restore
-from tokenloom.state import Noisy
+from tokenloom.samplers.results import OnStep, Samples, Step
+from tokenloom.samplers.stopping import Stopping, Until
 from tokenloom.support.typed import check_fields, checked
-from tokenloom.types import Flags, Tokens
-
-
-@dataclass(frozen=True)
-class Step:
-    """What `on_step` sees after a predictor step and its corrections."""
-
-    index: int
-    """Steps done, from 1."""
-    count: int
-    before: Noisy
-    after: Noisy
-    prediction: LazyPrediction
-    """The model's prediction at `before`; asking for more of it than the step did evaluates the network."""
-
-    @property
-    def changed(self) -> Flags:
-        """Flags of the positions whose token changed."""
-        return self.before.tokens != self.after.tokens
-
-
-@dataclass(frozen=True)
-class Samples:
-    """Tokens, and what they cost."""
-
-    tokens: Tokens
-    evaluations: Int[Tensor, "batch"]
-    """Network evaluations of each row; a step in which no position of a row moves costs it none."""
-
-
-OnStep = Callable[[Step], None]
 
 
 @dataclass(frozen=True)
 class Sampler:
     """All settings of sampling as one value.
 
-    `show_given` says how given tokens are shown: `clean` to models that know given positions and under processes whose
-    clean tokens show, else `noised` to the current level at every step; `auto` chooses.
+    Raises:
+        ValueError: If a kernel is given as text, or `times` refuses the budget or the grid.
     """
 
     predictor: Predictor = field(default_factory=lambda: PREDICTORS.parse("ancestral"))
+    """The kernel that steps from t down to s."""
     corrector: Corrector | None = None
+    """The kernel that acts after each step but the last; None for none."""
     truncation: Truncation | None = None
+    """What is kept of every prediction; None keeps all."""
     steps: int = 128
+    """The budget of network evaluations per sequence, the corrector's included."""
     grid: Grid = "uniform"
+    """Where the times lie: `uniform`, `cosine`, or the times themselves, from 1 down to 0."""
     show_given: ShowGiven = "auto"
+    """How given tokens are shown: `clean` to models that know given positions and under processes whose clean tokens
+    show, else `noised` to the current level at every step; `auto` chooses."""
 
     def __post_init__(self) -> None:
         for name, value, kind in (("predictor", self.predictor, Predictor), ("corrector", self.corrector, Corrector)):
@@ -99,10 +77,27 @@ class Sampler:
         on: type[OverTokens] | None = None,
         forbid: Sequence[int] = (),
     ) -> "Sampler":
-        """The value that these settings stand for; kernels by name, as in `psi:kappa=0.9`, or as objects.
+        """The value that these settings stand for.
 
-        `temperature`, `top_p`, `top_k` and `forbid` (token ids never drawn from a prediction) are short for a
-        `Truncation` `on` the leave-one-out posterior.  A `Sampler` has all settings already, and takes none beside it.
+        Args:
+            sampler: A predictor by name, as in `psi:kappa=0.9` or `psi + informed`, or as an object; or a whole
+                `Sampler`, which takes no setting beside it.
+            corrector: By name or as an object.
+            truncation: What is kept of every prediction; the last five are short for one.
+            steps: The budget of network evaluations per sequence.
+            grid: `uniform`, `cosine`, or the times themselves.
+            show_given: `auto`, `clean` or `noised`.
+            temperature: Below 1 sharper, above 1 flatter.
+            top_p: Mass of the most probable tokens that are kept, in (0, 1].
+            top_k: How many of the most probable tokens are kept.
+            on: The representation that is truncated; the leave-one-out posterior if None.
+            forbid: Token ids never drawn from a prediction.
+
+        Returns:
+            The sampler.
+
+        Raises:
+            ValueError: If a name is unknown, a value outside its range, or a setting is given twice.
         """
         whole = sampler if isinstance(sampler, Sampler) else None
         if isinstance(sampler, Sampler):
@@ -130,11 +125,26 @@ class Sampler:
     @classmethod
     @checked
     def parse(cls, text: str, steps: int = 128) -> "Sampler":
-        """A sampler from text: a predictor, and a corrector after a plus sign, as in `psi:kappa=0.9 + informed`."""
+        """A sampler from text: a predictor, and a corrector after a plus sign, as in `psi:kappa=0.9 + informed`.
+
+        Args:
+            text: As on the command line.
+            steps: The budget of network evaluations per sequence.
+
+        Returns:
+            The sampler.
+
+        Raises:
+            ValueError: If a name or an option is unknown.
+        """
         return cls.of(text, steps=steps)
 
     def record(self) -> dict[str, Any]:
-        """Everything that decides what is drawn beside model and seed, as JSON."""
+        """Everything that decides what is drawn beside model and seed, as JSON.
+
+        Returns:
+            JSON values, for `restore`.
+        """
         truncation = self.truncation or Truncation()
         return {
             "predictor": self.predictor.record(),
@@ -147,7 +157,17 @@ class Sampler:
 
     @classmethod
     def restore(cls, record: dict[str, Any]) -> "Sampler":
-        """The inverse of `record`."""
+        """The inverse of `record`.
+
+        Args:
+            record: What `record` gave.
+
+        Returns:
+            The same sampler.
+
+        Raises:
+            ValueError: If a kernel or an option in it is unknown.
+        """
         corrector = record["corrector"]
         grid: Grid = tuple(record["grid"]) if isinstance(record["grid"], list) else record["grid"]
         return cls.of(
@@ -160,7 +180,14 @@ class Sampler:
         )
 
     def times(self) -> Float[Tensor, "times"]:
-        """The times of the run, from 1 down to 0, within the budget."""
+        """The times of the run, from 1 down to 0, within the budget.
+
+        Returns:
+            Decreasing times, float64.
+
+        Raises:
+            ValueError: If the budget is too small for the corrector, or the grid does not fall from 1 to 0.
+        """
         extra = 0 if self.corrector is None else self.corrector.evaluations
         if extra and isinstance(self.grid, str) and self.steps < 2 + extra:
             raise ValueError(
@@ -170,7 +197,14 @@ class Sampler:
         return time_grid(self.grid, (self.steps + extra) // (1 + extra))
 
     def for_model(self, model: Model) -> "Sampler":
-        """This sampler, or for a causal model the only one there is."""
+        """This sampler, or for a causal model the only one there is.
+
+        Args:
+            model: The model to sample.
+
+        Returns:
+            The sampler that `run` uses.
+        """
         if model.causal and self.predictor == PREDICTORS.parse("ancestral"):
             return replace(self, predictor=PREDICTORS.parse("autoregressive"))
         return self
@@ -187,8 +221,26 @@ class Sampler:
         prompt: str | None = None,
         generator: Randomness | None = None,
         on_step: OnStep | None = None,
+        until: Until | None = None,
     ) -> Samples:
-        """Draw sequences; `given` are given tokens and the flags of their positions, `prompt` a text to begin with."""
+        """Draw sequences.
+
+        Args:
+            model: The model to sample.
+            batch: How many sequences.
+            length: Positions of each; the model's own if None.
+            given: Given tokens and the flags of their positions, [batch, length] or one [length] for all.
+            prompt: A text that every sequence begins with, for a model with a tokenizer.
+            generator: Where random numbers come from; with `RowGenerators` a row does not depend on its batch.
+            on_step: Called after every step.
+            until: Stops a row as soon as its most probable sequence is good; see `stopping.py`.
+
+        Returns:
+            The tokens, and the network evaluations of each row.
+
+        Raises:
+            ValueError: If the sampler cannot run the model, or what is given does not fit it.
+        """
         if batch < 0:
             raise ValueError(f"batch must be a whole number, at least 0, got {batch}")
         settings, length = self.for_model(model), length_of(model, length)
@@ -203,11 +255,14 @@ class Sampler:
             if model.causal:
                 raise ValueError("a causal model has no corrector: it does not see what follows a position")
             corrector.check(model)
+        if until is not None and model.causal:
+            raise ValueError("until needs a model that predicts all positions at once, and a causal model does not")
         times = settings.times().to(device)
-        evaluate = Evaluator(model, settings.truncation, batch)
         with evaluating(model):
             noisy = model.process.prior(batch, length, generator, device)
             hold = HeldPositions.make(model, given, noisy, settings.show_given)
+            stopping = None if until is None else Stopping(until, hold, noisy.tokens)
+            evaluate = Evaluator(model, settings.truncation, batch, stopping)
             memory = predictor.begin(model.process, noisy, generator)
             noisy = hold(noisy, generator)
             for index in range(len(times) - 1):
@@ -220,41 +275,9 @@ class Sampler:
                     noisy = corrected
                 if on_step is not None:
                     on_step(Step(index + 1, len(times) - 1, before, noisy, prediction))
-        return Samples(noisy.tokens, evaluate.evaluations)
-
-
-@checked
-def sample(
-    model: Model,
-    batch: int,
-    *,
-    length: int | None = None,
-    steps: int = 128,
-    sampler: Sampler | Predictor | str = "ancestral",
-    corrector: Corrector | str | None = None,
-    truncation: Truncation | None = None,
-    temperature: float = 1.0,
-    top_p: float = 1.0,
-    top_k: int | None = None,
-    forbid: Sequence[int] = (),
-    given: GivenTokens | None = None,
-    prompt: str | None = None,
-    generator: Randomness | None = None,
-    on_step: OnStep | None = None,
-) -> Tokens:
-    """Draw sequences; `Sampler` holds the same settings as one value, and its `run` also says what they cost."""
-    settings = Sampler.of(
-        sampler,
-        corrector,
-        truncation=truncation,
-        steps=steps,
-        temperature=temperature,
-        top_p=top_p,
-        top_k=top_k,
-        forbid=forbid,
-    )
-    drawn = settings.run(model, batch, length=length, given=given, prompt=prompt, generator=generator, on_step=on_step)
-    return drawn.tokens
+                if stopping is not None and bool(stopping.done.all()):
+                    break
+        return Samples(noisy.tokens if stopping is None else stopping.result(noisy.tokens), evaluate.evaluations)
 
 
 def length_of(model: Model, length: int | None) -> int:

@@ -1,15 +1,9 @@
 r"""Sudoku: grids whose rows, columns and boxes hold every digit once, of side 4, 6 (boxes 2 high, 3 wide) and 9.
 
 A sequence is a complete grid in reading order and a token a digit minus one.  The grids come from a file, or every one
-is searched anew from a random start and then moved by a random symmetry.  The symmetries g keep the rules,
-
-    g = relabel the digits o permute bands and stacks o permute rows within bands, columns within stacks (o transpose),
-
-with the transposition only where boxes are square: 9! 2 6^8 of them for side 9, 6! 3456 for side 6, 4! 128 for side 4.
-`augment` draws from this group, so no two splits may share a grid *up to* it.  Splits go by an invariant: for rows a
-and b, the permutation that takes the digit of a to the digit of b in the same column keeps its cycle type when digits
-are relabelled and columns permuted, and inverts when a and b change places.  The cycle types of all pairs of rows and
-of all pairs of columns agree for equivalent grids.  Grids with equal invariants stay on one side, equivalent or not.
+is searched anew from a random start and then moved by a random symmetry (`symmetries.py`).  Training moves every grid
+again, so no two splits may share a grid *up to* symmetry: grids with equal invariants stay on one side, equivalent or
+not.
 
 Side 6 has 49 classes, of which whole ones are held out.  Side 4 has 288 grids in 2 classes, too few to hold one out:
 there the grids themselves are split, with no augmentation (it would carry validation grids into training).  A held-out
@@ -26,16 +20,18 @@ from typing import Literal
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool
 from torch import Generator, Tensor
 
 from tokenloom.data.base import SOURCES, Dataset, Outline, Source
 from tokenloom.data.decoder import Decoder
 from tokenloom.drawing.categorical import draw_uniform_tokens
 from tokenloom.drawing.randomness import uniform
+from tokenloom.sudoku.difficulty import cached_difficulty, hard_rows
 from tokenloom.sudoku.network import grid_relations
 from tokenloom.sudoku.puzzles import minimal_puzzles, read_puzzles
 from tokenloom.sudoku.solver import BLANK, box_shape, random_grid, solve
+from tokenloom.sudoku.symmetries import augment, augment_puzzles, class_keys, draw_permutations
 from tokenloom.types import Flags, Tokens
 
 GIVENS = {4: (4, 10), 6: (8, 24), 9: (17, 50)}
@@ -47,9 +43,6 @@ UNIQUE_SHARE = 0.75
 EXTRA = 12
 """The most cells that are given beyond a puzzle."""
 
-CHUNK = 8192
-"""Grids whose invariants are computed at once."""
-
 
 def load_sudoku(
     side: int,
@@ -59,13 +52,16 @@ def load_sudoku(
     valid_fraction: float = 0.05,
     givens: tuple[int, int] | None = None,
     puzzles: Literal["random", "unique"] = "random",
+    hard: float = 0.0,
     cache: Path | None = None,
 ) -> Dataset:
     """Complete grids: the first `rows` solutions of the file, or `rows` random ones (at most the 288 of side 4).
 
     `valid_fraction` is met as nearly as whole classes allow.  `givens` is the range of `draw_given`, with both ends.
     With `puzzles="unique"` every grid comes with a puzzle that has it as its one solution: the file's, or one that
-    cannot lose a given, found once and kept in `cache`.
+    cannot lose a given, found once and kept in `cache`.  `hard` is for the training split: see `hard_rows`; as cells
+    given beyond a puzzle soon make it easy (of the puzzles that need more than singles, 4% still do with six more),
+    this share of the rows with a puzzle is given no other cell.
     """
     height, width = box_shape(side)
     low, high = GIVENS[side] if givens is None else givens
@@ -75,13 +71,22 @@ def load_sudoku(
         raise ValueError(f"valid_fraction must be in (0, 1), got {valid_fraction:g}")
     if rows < 2:
         raise ValueError(f"rows must be at least 2, one for each split, got {rows}")
+    if not 0 <= hard <= 1 or (hard and puzzles == "random"):
+        raise ValueError(
+            f"hard must be in [0, 1], and 0 unless puzzles are unique, got {hard:g} with {puzzles} puzzles"
+        )
     grids, marks = _rows(side, path, rows, seed, puzzles == "unique", cache)
     classes: Sequence[Hashable] = [tuple(grid) for grid in grids.tolist()] if side == 4 else class_keys(grids, side)
     held_out = _hold_out(classes, valid_fraction, seed)
-    train, valid = grids[~held_out], grids[held_out]
+    chosen, others = (~held_out).nonzero().squeeze(1), held_out.nonzero().squeeze(1)
+    if hard and marks is not None:
+        rated = cached_difficulty(torch.where(marks, grids.long(), BLANK), side, cache)
+        chosen = chosen[hard_rows(rated[chosen], hard, seed)]
+    train, valid = grids[chosen], grids[others]
     digest = hashlib.sha256(repr((side, rows, seed, valid_fraction, low, high)).encode())
     for table in (train, valid, *(() if marks is None else (marks,))):
         digest.update(repr(tuple(table.shape)).encode() + table.numpy().tobytes())
+    digest.update(repr(hard).encode() if hard else b"")
     return Dataset(
         name=f"sudoku-{side}x{side}",
         vocab_size=side,
@@ -90,8 +95,8 @@ def load_sudoku(
         fingerprint=digest.hexdigest(),
         decode=grid_decoder(side),
         augment=None if side == 4 else partial(augment_puzzles, side=side),
-        draw_given=partial(draw_given, low=low, high=high),
-        puzzles=None if marks is None else (marks[~held_out], marks[held_out]),
+        draw_given=partial(draw_given, low=low, high=high, bare=hard),
+        puzzles=None if marks is None else (marks[chosen], marks[others]),
         relations=grid_relations(side, height, width),
     )
 
@@ -145,6 +150,9 @@ class SudokuSource(Source):
     """Fewest and most given cells."""
     puzzles: Literal["random", "unique"] = "random"
     """Given cells at random, or mostly such that the solution is unique (20 rows per second are found for side 9)."""
+    hard: float = 0.0
+    """Share of the training rows whose puzzle needs more than singles; only with unique puzzles.  The harder a puzzle,
+    the more often it is drawn, and the same share of the rows is given no cell beyond its puzzle."""
     rows: int = 50_000
     """Rows to generate, or to read."""
     seed: int = 0
@@ -163,89 +171,29 @@ class SudokuSource(Source):
     def load(self) -> Dataset:
         path = None if self.path is None else Path(self.path)
         options = {"rows": self.rows, "seed": self.seed, "givens": self.givens, "puzzles": self.puzzles}
+        options["hard"] = self.hard
         return load_sudoku(self.side, path, **options)  # type: ignore[arg-type]
 
 
-def draw_given(x_0: Tokens, puzzle: Flags | None, generator: Generator, low: int, high: int) -> Flags:
+def draw_given(
+    x_0: Tokens, puzzle: Flags | None, generator: Generator, low: int, high: int, bare: float = 0.0
+) -> Flags:
     """The given cells: their number is uniform on low..high, and every set of that many cells equally likely.
 
-    Where there are puzzles, most rows are given theirs and 0..`EXTRA` cells more, so that their solution is unique.
+    Where there are puzzles, most rows are given theirs and 0..`EXTRA` cells more, so that their solution is unique; the
+    share `bare` of them is given no more.
     """
     (batch, cells), device = x_0.shape, x_0.device
     count = low + draw_uniform_tokens(uniform((batch, 1), generator, device), high - low + 1)
-    given = _draw_permutations((batch, cells), generator, device) < count
+    given = draw_permutations((batch, cells), generator, device) < count
     if puzzle is None:
         return given
     order = uniform((batch, cells), generator, device).masked_fill(puzzle, -1).argsort(-1).argsort(-1)
     extra = draw_uniform_tokens(uniform((batch, 1), generator, device), EXTRA + 1)
     unique = uniform((batch, 1), generator, device) < UNIQUE_SHARE
+    if bare:
+        extra = extra.masked_fill(uniform((batch, 1), generator, device) < bare, 0)
     return torch.where(unique, order < puzzle.sum(1, keepdim=True) + extra, given)
-
-
-def augment(x_0: Tokens, generator: Generator, side: int) -> Tokens:
-    """Each grid moved by a symmetry of its own, uniform on the group."""
-    return augment_puzzles(x_0, None, generator, side)[0]
-
-
-def augment_puzzles(x_0: Tokens, puzzle: Flags | None, generator: Generator, side: int) -> tuple[Tokens, Flags | None]:
-    """Each grid moved by a symmetry of its own, and its puzzle by the same."""
-    moves = draw_cell_moves(len(x_0), side, generator, x_0.device)
-    labels = _draw_permutations((len(x_0), side), generator, x_0.device).to(x_0.dtype)
-    return labels.gather(1, x_0.gather(1, moves).long()), None if puzzle is None else puzzle.gather(1, moves)
-
-
-def draw_cell_moves(batch: int, side: int, generator: Generator, device: torch.device) -> Int[Tensor, "batch cells"]:
-    """Where each cell of a moved grid comes from: bands, stacks, rows and columns permuted, maybe transposed."""
-    height, width = box_shape(side)
-    lines = [_draw_lines(batch, side, thickness, generator, device) for thickness in (height, width)]
-    source = lines[0][:, :, None] * side + lines[1][:, None, :]
-    if height == width:
-        transposed = uniform((batch, 1, 1), generator, device) < 0.5
-        source = torch.where(transposed, source.transpose(1, 2), source)
-    return source.flatten(1)
-
-
-def _draw_lines(batch: int, side: int, thickness: int, generator: Generator, device: torch.device) -> Tensor:
-    """Rows (or columns) permuted within bands of `thickness`, and the bands permuted."""
-    bands = _draw_permutations((batch, side // thickness), generator, device)
-    within = _draw_permutations((batch, side // thickness, thickness), generator, device)
-    return (bands.unsqueeze(-1) * thickness + within).flatten(1)
-
-
-def _draw_permutations(shape: tuple[int, ...], generator: Generator, device: torch.device) -> Tensor:
-    """Permutations of the last dimension: the order of uniform numbers."""
-    return uniform(shape, generator, device).argsort(-1)
-
-
-def class_keys(grids: Tokens, side: int) -> list[bytes]:
-    """An invariant of each grid under the symmetries: equivalent grids have equal keys."""
-    height, width = box_shape(side)
-    keys: list[bytes] = []
-    for chunk in torch.split(grids, CHUNK):
-        square = chunk.reshape(-1, side, side).long()
-        rows = _cycle_types(square, height).numpy()
-        columns = _cycle_types(square.transpose(1, 2), width).numpy()
-        for key in zip(rows, columns, strict=True):
-            parts = [part.tobytes() for part in key]
-            keys.append(b"".join(sorted(parts) if height == width else parts))
-    return keys
-
-
-def _cycle_types(lines: Int[Tensor, "batch side side"], thickness: int) -> Int[Tensor, "batch pairs"]:
-    """The cycle types of all pairs of lines, with whether the two share a band, in ascending order.
-
-    A cycle type is coded by how many digits the first, second, ... power of the permutation leaves in place.
-    """
-    side = lines.shape[1]
-    pairs = torch.triu_indices(side, side, 1)
-    first, second = pairs[0], pairs[1]
-    place_of_digit = lines.argsort(-1)
-    takes = lines[:, second].gather(-1, place_of_digit[:, first])
-    power, code = takes, (first // thickness == second // thickness).long().expand(len(lines), -1)
-    for _ in range(side):
-        code = code * (side + 1) + (power == torch.arange(side)).sum(-1)
-        power = takes.gather(-1, power)
-    return code.sort(-1).values
 
 
 def _hold_out(classes: Sequence[Hashable], fraction: float, seed: int) -> Bool[Tensor, "rows"]:

@@ -1,6 +1,7 @@
 """`tokenloom evaluate RUN --task sudoku`: solve rates over steps and samplers, as a table, a picture and JSON."""
 
 import sys
+import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -35,6 +36,8 @@ class SudokuTask(EvaluationTask):
     """Puzzles to solve."""
     givens: tuple[int, int] | None = None
     """Fewest and most givens of generated puzzles; by default 31 37 for side 9, 10 14 for side 6, 5 8 for side 4."""
+    minimal: bool = False
+    """Generate puzzles that cannot lose a given, the hardest of their grids, with any number of givens by default."""
     steps: tuple[int, ...] = STEPS
     """Network evaluations per grid."""
     samplers: tuple[str, ...] = ("ancestral",)
@@ -48,6 +51,7 @@ class SudokuTask(EvaluationTask):
     def run(self, runs: Sequence[str], out: str | None) -> None:
         _check(self)
         opened = open_runs(list(runs), "ema")
+        _warn_of_training_puzzles(self, opened)
         folder = Path(out) if out is not None else opened[0].results
         check_writable(folder)
         optional("matplotlib", "evaluate")
@@ -72,7 +76,8 @@ class SudokuTask(EvaluationTask):
                 write_json(folder / "sudoku.json", _record(found, self, opened))  # it survives an interruption
         draw_solving(found, folder / "sudoku.png")
         console.print(solving_table(found))
-        console.print(givens_table(found))
+        console.print(table_by("number of givens", [(item, item.by_givens) for item in found]))
+        console.print(table_by("difficulty: how deep logic must look", [(item, item.by_difficulty) for item in found]))
         console.print(f"[dim]{folder / 'sudoku.json'}, sudoku.png[/]", highlight=False, soft_wrap=True)
 
 
@@ -96,6 +101,22 @@ def _check(task: SudokuTask) -> None:
     for name in ("steps", "samplers", "correctors"):
         if not getattr(task, name):
             raise ValueError(f"--sudoku.{name} needs at least one value")
+    if task.puzzles is not None and (task.minimal or task.givens is not None):
+        raise ValueError(
+            "--sudoku.minimal and --sudoku.givens choose among generated puzzles, but these come from "
+            f"{task.puzzles}; leave one of the two out"
+        )
+
+
+def _warn_of_training_puzzles(task: SudokuTask, runs: Sequence[Run]) -> None:
+    """Generated puzzles have random numbers of their own (`unique_puzzles`); a file may be the one of the training."""
+    for run in runs:
+        path = getattr(run.source, "path", None)
+        if path is not None and task.puzzles is not None and Path(path).resolve() == task.puzzles.resolve():
+            warnings.warn(
+                f"{run.name} was trained on {task.puzzles}, so its solve rate there is not one of new puzzles",
+                stacklevel=2,
+            )
 
 
 def _puzzles(task: SudokuTask, side: int) -> Puzzles:
@@ -105,7 +126,8 @@ def _puzzles(task: SudokuTask, side: int) -> Puzzles:
         )
     if task.puzzles is not None:
         return read_puzzles(task.puzzles, task.count)
-    return unique_puzzles(task.count, task.givens or GIVENS[side], task.seed, side)
+    usual = (0, side * side) if task.minimal else GIVENS[side]
+    return unique_puzzles(task.count, task.givens or usual, task.seed, side, task.minimal)
 
 
 def _record(found: Sequence[SolveRate], task: SudokuTask, runs: Sequence[Run]) -> dict[str, object]:
@@ -128,12 +150,12 @@ def solving_table(found: Sequence[SolveRate]) -> Table:
     return table
 
 
-def givens_table(found: Sequence[SolveRate]) -> Table:
-    """Solve rate by number of givens."""
-    columns = [f"{number}\n({count})" for number, (_, count) in found[0].by_givens.items()]
-    table = _table("Solved in %, by number of givens (of so many puzzles)", ("steps", *columns))
-    for item in found:
-        table.add_row(*_names(item), *(f"{100 * rate:.0f}" for rate, _ in item.by_givens.values()))
+def table_by(what: str, found: Sequence[tuple[SolveRate, dict[int, tuple[float, int]]]]) -> Table:
+    """Solve rate by a property of the puzzles, which are the same in every row."""
+    columns = [f"{number}\n({count})" for number, (_, count) in found[0][1].items()]
+    table = _table(f"Solved in %, by {what} (of so many puzzles)", ("steps", *columns))
+    for item, rates in found:
+        table.add_row(*_names(item), *(f"{100 * rate:.0f}" for rate, _ in rates.values()))
     return table
 
 

@@ -18,8 +18,9 @@ from torch import Tensor, nn
 from tokenloom.nn.attention import Hidden
 from tokenloom.nn.base import NETWORKS, Task
 from tokenloom.nn.block import Condition, Modulation, modulate
+from tokenloom.nn.evidence import FEATURES, evidence_features
 from tokenloom.nn.transformer import Transformer, TransformerConfig, TransformerOptions
-from tokenloom.types import Flags, PerRow, Tokens
+from tokenloom.types import Flags, PerPosition, Tokens
 
 Units = Float[Tensor, "units cells"]
 
@@ -40,14 +41,23 @@ class GridOptions(TransformerOptions):
 
 @NETWORKS.register("grid")
 class GridNetwork(Transformer):
-    """`relations` are flags such as those of `grid_relations`; `width` is the size of a candidate's vector."""
+    """Rounds of messages between the cells of a grid.
+
+    Args:
+        config: Size and conditions; `width` is the size of a candidate's vector.
+        relations: Flags of related cells, such as those of `grid_relations`.
+    """
 
     Options = GridOptions
 
     def __init__(self, config: TransformerConfig, relations: Bool[Tensor, "kinds length length"]) -> None:
         super().__init__(config)
         condition = config.condition if config.time else None
-        self.embedding = CandidateEmbedding(config.vocab_size, config.width, config.absorbing)
+        self.embedding = (
+            CandidateEvidence(config.vocab_size, config.width)
+            if self.reads_evidence
+            else CandidateEmbedding(config.vocab_size, config.width, config.absorbing)
+        )
         self.head = CandidateHead(config.vocab_size, config.width)
         units = units_of(relations)
         self.relations: Tensor
@@ -61,16 +71,12 @@ class GridNetwork(Transformer):
     def constants(self) -> dict[str, Tensor]:
         return {"relations": self.relations}
 
-    def features(
-        self, tokens: Tokens, time: PerRow, absorbing: Tokens | None = None, given: Flags | None = None
-    ) -> Float[Tensor, "batch length features"]:
-        """The vectors of a cell's candidates, end to end."""
-        if tokens.shape[1] != self.config.length:
-            raise ValueError(f"this network reads grids of {self.config.length} cells, got {tokens.shape[1]}")
-        return self._read(tokens, time, absorbing, given).view(*tokens.shape, -1)
+    def _check_length(self, length: int) -> None:
+        if length != self.config.length:
+            raise ValueError(f"this network reads grids of {self.config.length} cells, got {length}")
 
     def encode(self, x: Hidden, condition: Condition) -> Hidden:
-        for _ in range(self.config.loops):
+        for _ in self.rounds():
             for block in self.blocks:
                 x = block(x, condition, self.units)
         return x
@@ -96,6 +102,21 @@ class CandidateEmbedding(nn.Module):
                 raise ValueError("this network is conditioned on the absorbing sequence U; pass absorbing=")
             flags.append(absorbing.unsqueeze(-1) == digit)
         result: Tensor = self.linear(torch.stack(flags, -1).flatten(1, 2).to(self.linear.weight.dtype))
+        return result
+
+
+class CandidateEvidence(nn.Module):
+    """What each candidate is worth: phi (`nn/evidence.py`) where x_t says it, and phi where x_t says another."""
+
+    def __init__(self, digits: int, width: int) -> None:
+        super().__init__()
+        self.digits = digits
+        self.linear = nn.Linear(2 * FEATURES, width)
+
+    def forward(self, tokens: Tokens, evidence: PerPosition) -> Float[Tensor, "batch candidates width"]:
+        said = (tokens.unsqueeze(-1) == torch.arange(self.digits, device=tokens.device)).unsqueeze(-1)
+        phi = evidence_features(evidence).to(self.linear.weight.dtype).unsqueeze(2)
+        result: Tensor = self.linear(torch.cat([phi * said, phi * ~said], -1).flatten(1, 2))
         return result
 
 
@@ -145,8 +166,8 @@ class GridBlock(nn.Module):
         gathered = (units @ by_cell.flatten(2)).view(batch, -1, digits, x.shape[2]).chunk(self.kinds, 1)
         messages = torch.cat([linear(part) for linear, part in zip(self.from_units, gathered, strict=True)], 1)
         spread = units.T.expand(batch, -1, -1)
-        hidden = torch.baddbmm(self.expand(by_cell).flatten(2), spread, messages.flatten(2))
-        hidden = (hidden.view(batch, cells, digits, -1) + self.from_cell(by_cell.mean(2, keepdim=True))).relu_()
+        hidden = self.expand(by_cell).flatten(2).baddbmm_(spread, messages.flatten(2))
+        hidden = hidden.view(batch, cells, digits, -1).add_(self.from_cell(by_cell.mean(2, keepdim=True))).relu_()
         result: Tensor = torch.addcmul(x, gate, self.contract(hidden.flatten(1, 2)))
         return result
 

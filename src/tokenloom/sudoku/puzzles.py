@@ -11,16 +11,19 @@ import random
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
 import torch
-from jaxtyping import Bool
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 from tokenloom.data.token_cache import cached_rows, default_cache, digest
+from tokenloom.drawing.randomness import derive_seed
 from tokenloom.models.tokenizer import Ids
+from tokenloom.sudoku.difficulty import difficulty
 from tokenloom.sudoku.solver import BLANK, BOXES, cell_units, random_puzzle
 from tokenloom.types import Flags, Tokens
 
@@ -45,6 +48,16 @@ class Puzzles:
     side: int
     solutions: Tokens
     given: Flags
+
+    @property
+    def posed(self) -> Tokens:
+        """The puzzles themselves, -1 for a blank."""
+        return torch.where(self.given, self.solutions.long(), BLANK)
+
+    @cached_property
+    def difficulty(self) -> Int[Tensor, "batch"]:
+        """How deep logic must look to solve each (`difficulty.py`)."""
+        return difficulty(self.posed, self.side)
 
 
 def read_puzzles(path: Path, rows: int | None = None) -> Puzzles:
@@ -90,31 +103,37 @@ def minimal_puzzles(side: int, rows: int, seed: int, cache: Path | None = None) 
     return Puzzles(side, table[:, :cells].to(torch.int8), table[:, cells:].bool())
 
 
-def unique_puzzles(count: int, givens: tuple[int, int], seed: int, side: int = 9) -> Puzzles:
+def unique_puzzles(count: int, givens: tuple[int, int], seed: int, side: int = 9, minimal: bool = False) -> Puzzles:
     """Puzzles with one solution whose numbers of givens are in the range (with both ends), to evaluate on.
 
     They aim at every number in turn.  Where a grid cannot be dug that far a few are tried and the least is kept, so
-    the lowest numbers (below 23 for side 9) are met as often as random digging finds them.
+    the lowest numbers (below 23 for side 9) are met as often as random digging finds them.  With `minimal` none can
+    lose a given, and every number is met as often as random digging finds it.
+
+    The random numbers are not those of `minimal_puzzles` and `random_grids` with the same seed: else the model would be
+    asked for the very grids that it was trained on.
     """
     low, high = givens
     if count < 1:
         raise ValueError(f"count must be at least 1, got {count}")
     if not 0 <= low <= high <= side * side:
         raise ValueError(f"givens must be a range within 0..{side * side} for side {side}, got {low}..{high}")
-    order = random.Random(seed)
-    found = [_puzzle_within(side, low + index % (high - low + 1), high, order) for index in range(count)]
+    order = random.Random(derive_seed(seed, "puzzles to evaluate on"))
+    aims = (0 if minimal else low + index % (high - low + 1) for index in range(count))
+    found = [_puzzle_within(side, aim, (low, high), order, 1 if minimal else 4) for aim in aims]
     puzzles, solutions = (torch.tensor(part, dtype=torch.int8) for part in zip(*found, strict=True))
     return Puzzles(side, solutions, puzzles != BLANK)
 
 
 def _puzzle_within(
-    side: int, aim: int, high: int, order: random.Random, tries: int = 4
+    side: int, aim: int, givens: tuple[int, int], order: random.Random, tries: int
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    low, high = givens
     for _ in range(ATTEMPTS // tries):
         puzzle, solution = random_puzzle(side, aim, order, tries)
-        if side * side - puzzle.count(BLANK) <= high:
+        if low <= side * side - puzzle.count(BLANK) <= high:
             return puzzle, solution
-    raise ValueError(f"none of {ATTEMPTS} grids had a puzzle of at most {high} givens; ask for more givens")
+    raise ValueError(f"none of {ATTEMPTS} grids had such a puzzle of {low} to {high} givens; widen the range")
 
 
 def read_records(path: Path, rows: int | None = None) -> list[list[str]]:

@@ -8,15 +8,13 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
 from rich.console import Console
 from rich.live import Live
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from tokenloom.data.view import draw, frame
 from tokenloom.evaluation.runs import Run, open_run
@@ -26,9 +24,11 @@ from tokenloom.sudoku.data import grid_decoder
 from tokenloom.sudoku.solver import BLANK, has_solution
 from tokenloom.sudoku.solving import Outcome, Solver, check_fits, solve_puzzles
 from tokenloom.sudoku.text import SIDES, format_grid, parse_puzzles, puzzles_of_file
+from tokenloom.support.display import Display
+from tokenloom.support.words import counted
 from tokenloom.types import Tokens
 
-MODELS = {4: "sudoku4-udm-loo", 6: "sudoku6-udm-loo", 9: "sudoku-udm-loo"}
+MODELS = {4: "sudoku4-udm-loo", 6: "sudoku6-udm-loo", 9: "sudoku"}
 """The bundled model that solves a puzzle of each side unless another is named."""
 
 
@@ -50,6 +50,9 @@ class SolveConfig:
     """Seed of every random number."""
     batch: int = 32
     """Grids drawn at a time."""
+    until_valid: bool = True
+    """Stop as soon as the grid that the model finds most probable obeys the rules: most puzzles then cost one network
+    evaluation. Otherwise, and for a puzzle that is watched, the sampler takes all its steps."""
     watch: bool = True
     """Show the grid while it denoises; only for one puzzle on a terminal."""
     json: bool = False
@@ -64,10 +67,10 @@ def solve(config: Annotated[SolveConfig, tyro.conf.arg(name="")]) -> None:
     single = len(puzzles) == 1
     console, start = Console(), time.perf_counter()
     if single and config.watch and console.is_terminal and not config.json:
+        solver = replace(solver, until_valid=False)
         outcomes = [watch(run, puzzles, solver, console)]
     else:
-        with progress(len(puzzles)) as update:
-            outcomes = solve_puzzles(run.model, puzzles, solver, None, update)
+        outcomes = _with_progress(run, puzzles, solver)
     seconds = time.perf_counter() - start
     if config.json:
         print(json_library.dumps(record(run, puzzles, solver, outcomes, seconds)))
@@ -92,7 +95,7 @@ def read(source: str) -> Tokens:
 
 def solver_of(config: SolveConfig) -> Solver:
     """The options, checked."""
-    return Solver(config.sampling.sampler_value(), config.tries, config.seed, config.batch)
+    return Solver(config.sampling.sampler_value(), config.tries, config.seed, config.batch, config.until_valid)
 
 
 def watch(
@@ -121,38 +124,26 @@ def watch(
         return solve_puzzles(run.model, puzzles, solver, show, count)[0]
 
 
-def progress(total: int) -> AbstractContextManager[Callable[[list[Outcome | None]], None] | None]:
-    """A bar of solved puzzles, on the standard error; none for one puzzle."""
-    return nullcontext() if total == 1 else _Bar(total)
+def _with_progress(run: Run, puzzles: Tokens, solver: Solver) -> list[Outcome]:
+    """Solve puzzles with a bar on the standard error, or a line now and then where that is piped."""
+    display, total = Display(Console(stderr=True)), len(puzzles)
 
-
-class _Bar:
-    """The bar, as a context that gives its update."""
-
-    def __init__(self, total: int) -> None:
-        columns = (TextColumn("solving"), BarColumn(), TextColumn("{task.fields[text]}"), TimeElapsedColumn())
-        self.bar = Progress(*columns, console=Console(stderr=True), transient=True)
-        self.task = self.bar.add_task("", total=total, text="")
-
-    def __enter__(self) -> Callable[[list[Outcome | None]], None]:
-        self.bar.__enter__()
-        return self.update
-
-    def __exit__(self, *error: Any) -> None:
-        self.bar.__exit__(*error)
-
-    def update(self, outcomes: list[Outcome | None]) -> None:
+    def update(outcomes: list[Outcome | None]) -> None:
         tried = [outcome for outcome in outcomes if outcome is not None]
         solved = sum(outcome.solved for outcome in tried)
-        self.bar.update(self.task, completed=solved, text=f"{solved} solved of {len(tried)} tried")
+        display.update(f"{solved} solved of {len(tried)} tried, of {counted(total, 'puzzle')}", solved / total)
+
+    with display.status(f"solving {counted(total, 'puzzle')}"):
+        return solve_puzzles(run.model, puzzles, solver, None, update)
 
 
 def print_one(console: Console, puzzles: Tokens, outcome: Outcome, seconds: float) -> None:
     """The grid with its givens bold, and how it went."""
     decoder = grid_decoder(SIDES[len(outcome.grid)])
     console.print(draw(decoder, outcome.grid, given=(puzzles[0] != BLANK).tolist()))
+    cost = counted(outcome.evaluations, "network evaluation")
     if outcome.solved:
-        console.print(f"[green]solved[/] at try {outcome.tries}, {seconds:.1f} s", highlight=False)
+        console.print(f"[green]solved[/] at try {outcome.tries}, {cost}, {seconds:.1f} s", highlight=False)
     else:
         possible = has_solution(puzzles[0].tolist(), SIDES[len(outcome.grid)])
         remedy = {
@@ -162,7 +153,7 @@ def print_one(console: Console, puzzles: Tokens, outcome: Outcome, seconds: floa
         }[possible]
         tries = "1 try" if outcome.tries == 1 else f"{outcome.tries} tries"
         console.print(
-            f"[red]not solved[/] in {tries}, {seconds:.1f} s: the grid above breaks the rules; {remedy}",
+            f"[red]not solved[/] in {tries}, {cost}, {seconds:.1f} s: the grid above breaks the rules; {remedy}",
             highlight=False,
         )
 
@@ -178,20 +169,29 @@ def print_many(console: Console, outcomes: list[Outcome], seconds: float) -> Non
     solved, used = sum(outcome.solved for outcome in outcomes), sum(outcome.tries for outcome in outcomes)
     console.print(
         f"[bold]{solved} of {len(outcomes)} solved[/] ({solved / len(outcomes):.1%}), "
-        f"{used / len(outcomes):.2f} tries per puzzle, {seconds:.1f} s",
+        f"{used / len(outcomes):.2f} tries per puzzle, {_evaluations(outcomes):.2f} network evaluations per puzzle, "
+        f"{seconds:.1f} s",
         highlight=False,
+        soft_wrap=True,
     )
+
+
+def _evaluations(outcomes: list[Outcome]) -> float:
+    """Network evaluations per puzzle."""
+    return sum(outcome.evaluations for outcome in outcomes) / len(outcomes)
 
 
 def record(run: Run, puzzles: Tokens, solver: Solver, outcomes: list[Outcome], seconds: float) -> dict[str, Any]:
     """Everything, for programs."""
     return {
         "model": run.name,
-        "options": {"tries": solver.tries, "seed": solver.seed} | solver.sampler.record(),
+        "options": {"tries": solver.tries, "seed": solver.seed, "until_valid": solver.until_valid}
+        | solver.sampler.record(),
         "solved": sum(outcome.solved for outcome in outcomes),
+        "evaluations_per_puzzle": round(_evaluations(outcomes), 3),
         "puzzles": [
             {"puzzle": format_grid(puzzle), "grid": format_grid(outcome.grid), "solved": outcome.solved}
-            | {"tries": outcome.tries}
+            | {"tries": outcome.tries, "evaluations": outcome.evaluations}
             for puzzle, outcome in zip(puzzles.tolist(), outcomes, strict=True)
         ],
         "seconds": round(seconds, 3),

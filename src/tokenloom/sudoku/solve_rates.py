@@ -12,14 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from jaxtyping import Bool
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 from tokenloom.evaluation.plots import bars, canvas
-from tokenloom.models.model import Model
+from tokenloom.models.protocol import Model
 from tokenloom.samplers.options import SamplerOptions
 from tokenloom.sudoku.puzzles import Puzzles
-from tokenloom.sudoku.solver import BLANK
 from tokenloom.sudoku.solving import Solver, solve_puzzles
 
 STEPS = (16, 32, 64, 128)
@@ -44,6 +43,8 @@ class SolveRate:
     seconds_per_puzzle: float
     by_givens: dict[int, tuple[float, int]]
     """Solve rate and number of puzzles for each number of givens."""
+    by_difficulty: dict[int, tuple[float, int]]
+    """The same for each difficulty: 0 where singles suffice, else how deep logic must look (`difficulty.py`)."""
 
 
 def wilson(hits: int, trials: int, z: float = 1.96) -> tuple[float, float]:
@@ -70,13 +71,13 @@ def solve_rate(
         )
     if repeats < 1:
         raise ValueError(f"repeats must be at least 1, got {repeats}")
-    truth = puzzles.solutions.long()
-    posed = torch.where(puzzles.given, truth, BLANK)
+    truth, posed = puzzles.solutions.long(), puzzles.posed
     sampler, start, found = sampling.sampler_value(), time.perf_counter(), []
     for repeat in range(repeats):
         for first in range(0, len(posed), BATCH):
             part = posed[first : first + BATCH]
-            found += solve_puzzles(model, part, Solver(sampler, tries=1, seed=seed + repeat, batch=BATCH))
+            solver = Solver(sampler, tries=1, seed=seed + repeat, batch=BATCH, until_valid=False)
+            found += solve_puzzles(model, part, solver)
             advance(len(part))
     grids = torch.tensor([outcome.grid for outcome in found]).view(repeats, *truth.shape)
     hits = torch.tensor([outcome.solved for outcome in found]).view(repeats, -1)
@@ -93,15 +94,15 @@ def solve_rate(
         float(right.double().mean()),
         sum(outcome.evaluations for outcome in found) / trials,
         (time.perf_counter() - start) / trials,
-        _by_givens(hits, puzzles),
+        _by(puzzles.given.sum(1), hits),
+        _by(puzzles.difficulty, hits),
     )
 
 
-def _by_givens(hits: Bool[Tensor, "repeats puzzles"], puzzles: Puzzles) -> dict[int, tuple[float, int]]:
-    count = puzzles.given.sum(1)
+def _by(kind: Int[Tensor, "puzzles"], hits: Bool[Tensor, "repeats puzzles"]) -> dict[int, tuple[float, int]]:
     return {
-        number: (float(hits[:, count == number].double().mean()), int((count == number).sum()))
-        for number in sorted(set(count.tolist()))
+        number: (float(hits[:, kind == number].double().mean()), int((kind == number).sum()))
+        for number in sorted(set(kind.tolist()))
     }
 
 

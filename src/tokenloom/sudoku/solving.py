@@ -3,18 +3,19 @@
     try j of a puzzle:   x_0 ~ p(x_0 | givens),  with random numbers of its own,     solved at the first valid x_0.
 
 A round draws as many new tries as were made before (1, 1, 2, 4, ...), for the unsolved puzzles only, so that easy ones
-cost one try and hard ones fill the batch.  What a puzzle meets depends on its givens and the seed alone, not on the
-puzzles around it.
+cost one try and hard ones fill the batch.  With `until_valid` a try ends as soon as the most probable grid obeys the
+rules: often at the first look at the givens, before anything is drawn.  What a puzzle meets depends on its givens and
+the seed alone, not on the puzzles around it.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from jaxtyping import Bool
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 from tokenloom.drawing.randomness import RowGenerators, derive_seed
-from tokenloom.models.model import Model
+from tokenloom.models.protocol import Model
 from tokenloom.samplers import Sampler, Samples, Step
 from tokenloom.sudoku.puzzles import is_valid
 from tokenloom.sudoku.solver import BLANK
@@ -32,6 +33,9 @@ class Solver:
     seed: int = 0
     batch: int = 32
     """Grids drawn at a time."""
+    until_valid: bool = False
+    """Whether a try ends at the first network evaluation whose most probable grid obeys the rules; else it is drawn to
+    the end, as the sampler does."""
 
     def __post_init__(self) -> None:
         check_least(self, tries=1, batch=1)
@@ -101,6 +105,10 @@ def _draw(
 ) -> Samples:
     chosen = puzzles[[draw.puzzle for draw in draws]]
     givens = [repr(puzzle) for puzzle in chosen.tolist()]
+
+    def valid(grids: Tokens, rows: Int[Tensor, "rows"]) -> Bool[Tensor, "rows"]:
+        return obeys(grids, chosen[rows])
+
     seeds = [derive_seed(solver.seed, "solve", text, draw.attempt) for text, draw in zip(givens, draws, strict=True)]
     return solver.sampler.run(
         model,
@@ -109,6 +117,7 @@ def _draw(
         given=(chosen.clamp(min=0), chosen != BLANK),
         generator=RowGenerators(seeds),
         on_step=on_step,
+        until=valid if solver.until_valid else None,
     )
 
 

@@ -3,11 +3,10 @@
 Every check here returns nothing and raises `ValueError`; `nearest` is the remedy for a wrong name.
 """
 
-import difflib
-from collections.abc import Iterable
-
 import torch
 from torch import Tensor
+
+from tokenloom.support.words import nearest as nearest
 
 
 def _shape(tensor: Tensor) -> str:
@@ -137,11 +136,3 @@ def check_mask(name: str, mask: Tensor, tokens: Tensor) -> None:
     if mask.dtype != torch.bool:
         raise ValueError(f"{name} must be a bool mask, got {mask.dtype}")
     check_same_shape(name, mask, tokens)
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """A hint at the known names closest to a wrong one."""
-    names = list(known)
-    begun = [other for other in names if name and other.startswith(name)]  # a name that is not finished
-    close = begun[:4] or difflib.get_close_matches(name, names, n=2)
-    return f"did you mean {' or '.join(close)}?" if close else f"known are {', '.join(names)}"

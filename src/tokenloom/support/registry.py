@@ -18,7 +18,7 @@ from dataclasses import MISSING, fields
 from types import NoneType, UnionType
 from typing import Any, Generic, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from tokenloom.support.checks import nearest
+from tokenloom.support.words import nearest
 
 Entry = TypeVar("Entry")
 Part = TypeVar("Part")
@@ -38,8 +38,11 @@ WORDS = {
 class Directory(Mapping[str, Entry], Generic[Entry]):
     """The classes or functions of one kind, by name.
 
-    `kind` is what messages call one of them, `group` the entry-point group, and `folder` the package (or module) whose
-    modules register the built-in ones; they are imported when the directory is first asked.
+    Args:
+        kind: What messages call one of them.
+        group: The entry-point group through which other packages add theirs.
+        folder: The package (or module) whose modules register the built-in ones; they are imported when the directory
+            is first asked.
     """
 
     def __init__(self, kind: str, group: str, folder: str) -> None:
@@ -48,7 +51,17 @@ class Directory(Mapping[str, Entry], Generic[Entry]):
         self._outside: dict[str, importlib.metadata.EntryPoint] | None = None
 
     def register(self, name: str) -> Callable[[Class], Class]:
-        """Make a class or function known by name; it learns it as its `name`."""
+        """Make a class or function known by name; it learns it as its `name`.
+
+        Args:
+            name: The name that users write.
+
+        Returns:
+            A decorator that returns what it is given.
+
+        Raises:
+            ValueError: If another part has this name.
+        """
 
         def add(part: Class) -> Class:
             known: Any = self._parts.get(name, part)
@@ -60,9 +73,18 @@ class Directory(Mapping[str, Entry], Generic[Entry]):
 
         return add
 
+    @property
+    def registered(self) -> list[str]:
+        """The names registered so far; unlike asking for all of them, this imports nothing."""
+        return sorted(self._parts)
+
     @contextmanager
     def scratch(self) -> Iterator[None]:
-        """Inside, parts can be registered that are forgotten afterwards: for trying one out."""
+        """Inside, parts can be registered that are forgotten afterwards: for trying one out.
+
+        Yields:
+            Nothing; parts registered before stay.
+        """
         before = {name: self[name] for name in self if name in self._parts}
         try:
             yield
@@ -114,7 +136,18 @@ class Registry(Directory[type[Part]], Generic[Part]):
     """The classes of one kind of part, by name; each is built from text or JSON."""
 
     def parse(self, text: str, **fixed: Any) -> Part:
-        """A part from its name and options, as in `psi:kappa=0.9`; `fixed` are fields that the text may not set."""
+        """A part from its name and options, as in `psi:kappa=0.9`; `fixed` are fields that the text may not set.
+
+        Args:
+            text: The name, and options after a colon, separated by commas.
+            **fixed: Fields that the text may not set.
+
+        Returns:
+            The part with these options.
+
+        Raises:
+            ValueError: If a name or an option is unknown, missing, or has a value of a wrong type.
+        """
         name, _, options = text.partition(":")
         part = self[name]
         known = options_of(part, fixed)
@@ -131,12 +164,31 @@ class Registry(Directory[type[Part]], Generic[Part]):
         return part(**values, **fixed)
 
     def record(self, part: Part, skip: tuple[str, ...] = ()) -> dict[str, Any]:
-        """The part as JSON: its name and its fields, without those in `skip`."""
+        """The part as JSON: its name and its fields, without those in `skip`.
+
+        Args:
+            part: An instance of a registered class.
+            skip: Names of fields to leave out.
+
+        Returns:
+            JSON values, for `restore`.
+        """
         kept = [item.name for item in fields(part) if item.init and item.name not in skip]  # type: ignore[arg-type]
         return {"name": part.name} | {name: getattr(part, name) for name in kept}  # type: ignore[attr-defined]
 
     def restore(self, record: Any, **fixed: Any) -> Part:
-        """The inverse of `record`; whatever is unknown in it is named with the nearest known name."""
+        """The inverse of `record`; whatever is unknown in it is named with the nearest known name.
+
+        Args:
+            record: What `record` gave.
+            **fixed: Fields that were left out of it.
+
+        Returns:
+            The same part.
+
+        Raises:
+            ValueError: If it is not an object with a known name, or an option is unknown or has a wrong type.
+        """
         if not isinstance(record, dict) or not isinstance(record.get("name"), str):
             raise ValueError(f"a {self.kind} is stored as an object with a name, got {str(record)[:80]}")
         values = {key: value for key, value in record.items() if key != "name"}

@@ -4,7 +4,7 @@ Every random number of row j of step i comes from a generator seeded by (seed, i
 by (seed, epoch).  So a resumed run draws what an uninterrupted one would have drawn, with nothing to restore; and
 several processes, each taking its rows of the batch, see what one process would have seen.
 
-Times are antithetic over the whole batch: t_j = floor + (1 - floor) ((u + j)/B mod 1), one u per step.
+Times are antithetic over the whole batch: t_j = floor + (1 - floor) ((u + j)/B mod 1)^power, one u per step.
 """
 
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ def seeded(*key: int | str) -> Generator:
     return torch.Generator().manual_seed(derive_seed(*key))
 
 
-def training_batch(data: Dataset, size: int, step: int, seed: int, floor: float) -> Batch:
+def training_batch(data: Dataset, size: int, step: int, seed: int, floor: float, power: float = 1.0) -> Batch:
     """The batch of a step."""
     generator = seeded(seed, "step", step)
     rows = rows_of(len(data.train), size, step, seed)
@@ -52,7 +52,7 @@ def training_batch(data: Dataset, size: int, step: int, seed: int, floor: float)
     if data.augment is not None:
         x_0, puzzle = data.augment(x_0, puzzle, generator)
     given = None if data.draw_given is None else data.draw_given(x_0, puzzle, generator)
-    times = antithetic_times(size, generator, floor)
+    times = antithetic_times(size, generator, floor, power)
     free = torch.ones(x_0.shape, dtype=torch.float64) if given is None else (~given).double()
     seeds = tuple(derive_seed(seed, "row", step, row) for row in range(size))
     return Batch(x_0, times, given, free / free.sum().clamp(min=1), seeds)
@@ -75,7 +75,7 @@ def _order(count: int, seed: int, epoch: int) -> Tensor:
     return torch.randperm(count, generator=seeded(seed, "epoch", epoch))
 
 
-def antithetic_times(size: int, generator: Generator, floor: float) -> PerRow:
-    """Times evenly spread over [floor, 1], shifted together by one uniform number."""
+def antithetic_times(size: int, generator: Generator, floor: float, power: float = 1.0) -> PerRow:
+    """Times evenly spread over [floor, 1], shifted together by one uniform number; a power below 1 moves them up."""
     offset = torch.rand((), generator=generator, dtype=torch.float64)
-    return floor + (1 - floor) * ((offset + torch.arange(size, dtype=torch.float64)) / size % 1)
+    return floor + (1 - floor) * ((offset + torch.arange(size, dtype=torch.float64)) / size % 1) ** power

@@ -7,13 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from tokenloom.data.base import SOURCES, Dataset, Outline
-from tokenloom.models.model import DiffusionModel, num_outputs
+from tokenloom.models.agreement import num_outputs
+from tokenloom.models.model import DiffusionModel
 from tokenloom.models.store import load_model, model_folder
 from tokenloom.nn.base import NETWORKS, Task
 from tokenloom.nn.size import heads_for
-from tokenloom.objectives import OBJECTIVES, Bound, Objective
+from tokenloom.objectives import OBJECTIVES, Bound, CrossEntropy, Objective
 from tokenloom.posteriors import REPRESENTATIONS, Posterior
 from tokenloom.processes import PROCESSES, Process
+from tokenloom.processes.any_noise import MIXTURES
 from tokenloom.schedules import SCHEDULES
 from tokenloom.support.about import About
 from tokenloom.support.checks import nearest
@@ -24,9 +26,10 @@ NAMES: dict[type[Posterior], Predicts] = {kind: name for name, kind in REPRESENT
 
 
 def methods() -> dict[str, str]:
-    """The training methods, each with the name of its process in the registry."""
+    """The training methods, each with the name of its process, or mixture of them, in the registry."""
     found = {name: PROCESSES[name] for name in PROCESSES}
-    return {kind.method: name for name, kind in found.items() if kind.method is not None}
+    trained = {kind.method: name for name, kind in found.items() if kind.method is not None}
+    return trained | {name: name for name in MIXTURES}
 
 
 def process_of(config: TrainConfig, vocab_size: int) -> Process:
@@ -35,8 +38,8 @@ def process_of(config: TrainConfig, vocab_size: int) -> Process:
     known = methods()
     if method not in known:
         raise ValueError(f"there is no method {method!r}; {nearest(method, known)}")
-    schedule = SCHEDULES.parse(config.schedule)
-    return PROCESSES.parse(f"{known[method]}:{options}", vocab_size=vocab_size, schedule=schedule)
+    kinds = MIXTURES if method in MIXTURES else PROCESSES
+    return kinds.parse(f"{known[method]}:{options}", vocab_size=vocab_size, schedule=SCHEDULES.parse(config.schedule))
 
 
 def resolve(config: TrainConfig) -> TrainConfig:
@@ -45,13 +48,14 @@ def resolve(config: TrainConfig) -> TrainConfig:
     process = process_of(config, 2 if base is None else base.process.vocab_size)
     if base is None:
         config = _with_network(config, process)
+    named = config.objective or process.default_objective.partition(":")[0]
     config = replace(
         config,
         predicts=config.predicts or NAMES[process.default_predicts],
         objective=config.objective or process.default_objective,
     )
     if config.out is None:
-        name = f"{config.recipe}-{config.method}-{config.predicts}-{config.objective}"
+        name = f"{config.recipe}-{config.method}-{config.predicts}-{named}"
         config = replace(config, out=f"runs/{re.sub('[:,=]', '-', name)}")
     if config.max_steps is None and config.max_minutes is None:
         raise ValueError("a run needs an end: give --max-steps or --max-minutes")
@@ -102,6 +106,13 @@ def _with_network(config: TrainConfig, process: Process) -> TrainConfig:
         raise ValueError(
             f"--method {config.method} predicts the next token, so leave out --predicts, got {config.predicts}"
         )
+    if process.by_evidence:
+        if not hasattr(config.network, "conditioning"):
+            raise ValueError(
+                f"--method {config.method} trains a network that reads the evidence, and --network.kind "
+                f"{config.network.kind} does not; use --network.kind dit"
+            )
+        config = replace(config, network=replace(config.network, conditioning="evidence"))  # type: ignore[call-arg]
     if process.sequential and hasattr(config.network, "time"):
         config = replace(config, network=replace(config.network, time=False))  # type: ignore[call-arg]
     return config
@@ -117,10 +128,16 @@ def _with_heads(config: TrainConfig) -> TrainConfig:
 
 def _check_predicts(config: TrainConfig, process: Process, hollow: bool) -> None:
     """Raise unless the objective trains such a network and its figure has a bound; name what would do instead."""
+    if process.by_evidence and (config.predicts != "loo" or not isinstance(objective_of(config), CrossEntropy)):
+        raise ValueError(
+            f"--method {config.method} minimises the cross-entropy of a leave-one-out network; leave out --predicts "
+            f"and --objective, or use ce:weight=W, got {config.predicts} and {config.objective}"
+        )
 
     def check(predicts: type[Posterior]) -> None:
         objective_of(config).check(process, predicts, hollow)
-        Bound.of(process, predicts, hollow)
+        for part in process.parts:
+            Bound.of(part, predicts, hollow)
 
     try:
         check(representation(config))

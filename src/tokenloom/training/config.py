@@ -88,6 +88,9 @@ class TrainConfig:
     """linear, cosine, polynomial:power=2, geometric or another registered one."""
     floor: float = 1e-3
     """Smallest training time."""
+    time_power: float = 1.0
+    """Training times are uniform numbers to this power: below 1 more rows are noisy, and it is not the bound that is
+    minimised."""
     out: str | None = None
     """Run folder; by default runs/<recipe>-<method>-<predicts>-<objective>."""
     max_steps: int | None = None

@@ -39,7 +39,7 @@ from tokenloom.training.setup import adam, launch, place_average, warm_average
 from tokenloom.training.sharding import Root, gather, whole
 from tokenloom.training.snapshot import find_checkpoint, restore_moments, restore_weights, tensors_of
 from tokenloom.training.stopping import Stopping
-from tokenloom.training.validation import validate
+from tokenloom.training.validation import each_process, validate
 
 PATIENCE = 5
 """Steps in a row whose loss is not finite before the run stops."""
@@ -54,7 +54,8 @@ class Result:
     """The step this part of the run began at; `minutes` counts from there."""
     tokens: int
     minutes: float
-    figure: Likelihood
+    figures: dict[str, Likelihood]
+    """The bound, by the name of the process; of several for a network that serves several."""
     entropy: float | None
     parameters: int
     network: str
@@ -64,6 +65,11 @@ class Result:
     folder: Path
     stopped_by: int | None = None
     """The signal that ended it before its time, if one did."""
+
+    @property
+    def figure(self) -> Likelihood:
+        """The bound under the process that the model is saved with."""
+        return next(iter(self.figures.values()))
 
 
 def train(config: TrainConfig, resume: bool, reporter: Reporter) -> Result | None:
@@ -134,7 +140,7 @@ class _Run:
         self.objective, self.stopping = objective_of(config), Stopping(reporter.say)
         self.not_finite = 0
         self.refused: str | None = None
-        self.latest: tuple[int, Likelihood] | None = None
+        self.latest: tuple[int, dict[str, Likelihood]] | None = None
 
     def loop(self, start: int) -> Result:
         config, step = self.config, start
@@ -150,31 +156,32 @@ class _Run:
                     self._validate(step)
                 if step % config.run.checkpoint_every == 0:
                     self._save(step)
-            figure = self._end(step)
+            figures = self._end(step)
         tokens = step * config.optimiser.batch * self.data.length
         parameters = sum(parameter.numel() for parameter in self.model.parameters())
         return Result(
-            step, start, tokens, self.clock.here() / 60, figure, self.data.entropy, parameters,
+            step, start, tokens, self.clock.here() / 60, figures, self.data.entropy, parameters,
             unwrapped(self.model.network).name,
             "the next token" if self.model.causal else str(config.predicts),
             self.folder, self.stopping.number,
         )  # fmt: skip
 
-    def _end(self, step: int) -> Likelihood:
+    def _end(self, step: int) -> dict[str, Likelihood]:
         """The last figure, model and checkpoint; only now does a disk that refuses end the run."""
         if self.stopping.number is not None:
             self._save(step)  # before the validation, in which a second signal may come
         self.refused = None
-        figure = self.latest[1] if self.latest is not None and self.latest[0] == step else self._validate(step)
+        figures = self.latest[1] if self.latest is not None and self.latest[0] == step else self._validate(step)
         self._save(step, done=self.stopping.number is None)
         if self.refused is not None:
             raise ValueError(self.refused)
-        return figure
+        return figures
 
     def _take(self, step: int) -> None:
         """One optimiser step; a loss or gradient that is not finite is reported and skipped."""
         config, fabric = self.config, self.fabric
-        batch = training_batch(self.data, config.optimiser.batch, step, config.run.seed, config.floor)
+        size, seed = config.optimiser.batch, config.run.seed
+        batch = training_batch(self.data, size, step, seed, config.floor, config.time_power)
         mine, pieces = config.optimiser.batch // fabric.world_size, config.optimiser.accumulate
         rate = self._rate(step)
         for group in self.optimiser.param_groups:
@@ -229,19 +236,26 @@ class _Run:
             over = over or self.clock.over(rows / self.config.optimiser.batch)
         return bool(self.fabric.broadcast(over or self.stopping.number is not None))
 
-    def _validate(self, step: int) -> Likelihood:
+    def _validate(self, step: int) -> dict[str, Likelihood]:
+        """The bound under each process; the model is saved with the first."""
         run, fabric = self.config.run, self.fabric
         add = partial(fabric.all_reduce, reduce_op="sum")
         workers = Workers(fabric.global_rank, fabric.world_size, add, self.averaged_root)
         rows = min(run.valid_rows, len(self.data.valid))
+        models = each_process(self.averaged_root.model)
         with self.reporter.doing(f"step {step:,}: validating {counted(rows, 'sequence')}"), self.clock.timing("figure"):
-            figure = validate(self.averaged_root.model, self.data, run.valid_rows, run.seed, workers)
-        self.reporter.validated(step, figure, self.data.entropy)
-        model = self.averaged_root.model.describe(step=step, validation=figure.record())
+            figures = {
+                model.process.name: validate(model, self.data, run.valid_rows, run.seed, workers) for model in models
+            }
+        self.reporter.validated(step, figures, self.data.entropy)
+        records = [figure.record() for figure in figures.values()]
+        several = {} if len(records) == 1 else {"processes": dict(zip(figures, records, strict=True))}
+        model = models[0].describe(step=step, validation=records[0] | several)
         weights = gather(unwrapped(model.network).state_dict(), fabric.is_global_zero)
-        self._write(step, partial(self._keep_model, model, weights, figure.per_token))
-        self.latest = (step, figure)
-        return figure
+        mean = sum(figure.per_token for figure in figures.values()) / len(figures)
+        self._write(step, partial(self._keep_model, model, weights, mean))
+        self.latest = (step, figures)
+        return figures
 
     def _keep_model(self, model: DiffusionModel, weights: dict[str, Tensor], figure: float) -> None:
         for name in ("best", "model") if figure < self.best else ("model",):

@@ -46,7 +46,7 @@ FITTED = (
 MOST = 2**63
 """What no whole number may reach."""
 
-POSITIVE = ("max_minutes", "optimiser.lr", "optimiser.eps", "optimiser.clip")
+POSITIVE = ("max_minutes", "time_power", "optimiser.lr", "optimiser.eps", "optimiser.clip")
 SHARES = ("floor", "optimiser.ema", "optimiser.beta1", "optimiser.beta2", "network.dropout")
 """Numbers in [0, 1)."""
 

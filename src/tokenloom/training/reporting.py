@@ -1,7 +1,7 @@
 """What a run says while it trains: a status, what to expect of it, and lines of metrics."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
@@ -75,19 +75,18 @@ class Reporter:
             f"in {_duration((following - step) * seconds)}"
         )
 
-    def validated(self, step: int, figure: Likelihood, entropy: float | None) -> None:
-        """Report a validation figure."""
+    def validated(self, step: int, figures: Mapping[str, Likelihood], entropy: float | None) -> None:
+        """Report a validation figure, or one for each of several processes."""
         exact = "" if entropy is None else f" (entropy {entropy:.4f})"
-        self._figure = f"  valid {figure} nats{exact}"
-        self.say(f"step {step:,}: validation bound {figure} nats per token{exact}")
-        self._write(
-            {
-                "step": step,
-                "valid_nats": figure.per_token,
-                "valid_standard_error": figure.per_token_error,
-                "entropy": entropy,
-            }
-        )
+        several = len(figures) > 1
+        words = ", ".join(f"{name} {figure}" if several else f"{figure}" for name, figure in figures.items())
+        self._figure = f"  valid {words} nats{exact}"
+        self.say(f"step {step:,}: validation bound {words} nats per token{exact}")
+        first = next(iter(figures.values()))
+        record = {"step": step, "valid_nats": first.per_token, "valid_standard_error": first.per_token_error}
+        for name, figure in figures.items() if several else ():
+            record |= {f"valid_nats_{name}": figure.per_token, f"valid_standard_error_{name}": figure.per_token_error}
+        self._write(record | {"entropy": entropy})
 
     def say(self, sentence: str) -> None:
         """A sentence above the status."""

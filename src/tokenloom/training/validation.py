@@ -10,6 +10,12 @@ from tokenloom.training.batches import seeded
 BATCH = 64
 
 
+def each_process(model: DiffusionModel) -> list[DiffusionModel]:
+    """The model itself, or under each process of the mixture that it is trained with."""
+    parts = model.process.parts
+    return [model if part is model.process else model.with_process(part) for part in parts]
+
+
 def validate(model: DiffusionModel, data: Dataset, rows: int, seed: int, workers: Workers = ALONE) -> Likelihood:
     """The bound, or likelihood, of the first held-out rows."""
     count = min(rows, len(data.valid))

@@ -24,7 +24,8 @@ from jaxtyping import Float
 from torch import Generator, Tensor
 
 from tokenloom.drawing.randomness import RowGenerators, derive_seed
-from tokenloom.models.model import Model, evaluating
+from tokenloom.models.model import evaluating
+from tokenloom.models.protocol import Model
 from tokenloom.objectives.bound import Bound
 from tokenloom.objectives.cross_entropy import CrossEntropy
 from tokenloom.objectives.head_loss import loss_at

@@ -24,7 +24,7 @@ from tokenloom.drawing.randomness import RowGenerators, derive_seed
 from tokenloom.evaluation.harness.bounds import Estimate, Row, Scorer
 from tokenloom.evaluation.harness.options import HarnessOptions
 from tokenloom.models.loading import load
-from tokenloom.models.model import Model
+from tokenloom.models.protocol import Model
 from tokenloom.models.tokenizer import Tokenizer
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tokenloom.evaluation.harness.options import HarnessOptions
-from tokenloom.models.model import Model
+from tokenloom.models.protocol import Model
 from tokenloom.models.tokenizer import Tokenizer
 from tokenloom.support.checks import nearest
 from tokenloom.support.extras import optional

@@ -1,6 +1,7 @@
 """Models inside the package: one folder each, which every command and `tokenloom.load` know by its name.
 
-A folder on disk goes before a bundled model of the same name.
+A folder on disk goes before a bundled model of the same name.  `NAME@masked` is a model under another process, which a
+network that reads the evidence serves; options follow as in `NAME@hybrid:p_uniform=0.2`.
 """
 
 import os
@@ -9,6 +10,12 @@ from pathlib import Path
 from tokenloom.support.checks import nearest
 
 FOLDER = Path(__file__).parent
+ALIASES = {
+    "sudoku-udm-loo": "sudoku@uniform",
+    "sudoku-mdm": "sudoku@masked",
+    "sudoku-audm": "sudoku@absorbing",
+}
+"""Names of earlier versions, and what they mean now."""
 
 
 def bundled_names() -> list[str]:
@@ -16,14 +23,24 @@ def bundled_names() -> list[str]:
     return sorted(file.parent.name for file in FOLDER.glob("*/model.safetensors"))
 
 
+def without_process(name: str | Path) -> tuple[str, str | None]:
+    """A name and, where one follows after @, the process that its model is used under."""
+    if os.path.exists(name):
+        return str(name), None
+    before, sign, process = ALIASES.get(str(name), str(name)).rpartition("@")
+    return (before, process) if sign else (process, None)
+
+
 def is_bundled(name: str | Path) -> bool:
     """Whether a name means a bundled model."""
-    return not os.path.exists(name) and str(name) in bundled_names()
+    name = without_process(name)[0]
+    return not os.path.exists(name) and name in bundled_names()
 
 
 def locate(name: str | Path) -> Path:
-    """The folder of a bundled model; any other path unchanged."""
-    return FOLDER / name if is_bundled(name) else Path(name)
+    """The folder of a bundled model; any other path unchanged, but for its process."""
+    plain = without_process(name)[0]
+    return FOLDER / plain if is_bundled(plain) else Path(plain)
 
 
 def suggestion(name: str | Path) -> str:

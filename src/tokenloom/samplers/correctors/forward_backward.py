@@ -21,7 +21,11 @@ from tokenloom.support.checks import check_least
 @CORRECTORS.register("forward-backward")
 @dataclass(frozen=True)
 class ForwardBackward(Corrector):
-    """Up and down again."""
+    """Up and down again.
+
+    Raises:
+        ValueError: If `steps` is below 1, or `amount` not in (0, 1).
+    """
 
     steps: int = 1
     """Corrector steps after each predictor step."""

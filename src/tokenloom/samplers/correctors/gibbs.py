@@ -31,7 +31,11 @@ from tokenloom.types import Flags, PerPosition
 
 @dataclass(frozen=True)
 class Gibbs(Corrector):
-    """What the scans share."""
+    """What the scans share.
+
+    Raises:
+        ValueError: If `steps` or `parallel` is below 1.
+    """
 
     steps: int = 1
     """Corrector steps after each predictor step, m."""
@@ -50,7 +54,16 @@ class Gibbs(Corrector):
 
     @abstractmethod
     def choose(self, prediction: LazyPrediction, order: PerPosition, index: int) -> Flags:
-        """The positions of step `index`, counted over the whole run; `order` are uniform numbers."""
+        """The positions to redraw.
+
+        Args:
+            prediction: The prediction at the current state.
+            order: Uniform numbers, one per position.
+            index: The corrector steps done before, in the whole run.
+
+        Returns:
+            Flags of the positions.
+        """
 
     def correct(self, evaluate: Evaluator, noisy: Noisy, generator: Randomness | None, call: int) -> Noisy:
         process = evaluate.process
@@ -67,7 +80,11 @@ class Gibbs(Corrector):
 @CORRECTORS.register("informed")
 @dataclass(frozen=True)
 class Informed(Gibbs):
-    """The positions of smallest margin (`alg:pc`)."""
+    """The positions of smallest margin (`alg:pc`).
+
+    Raises:
+        ValueError: If `temperature` is negative or infinite, `steps` or `parallel` below 1.
+    """
 
     temperature: float = 0.0
     """0 takes the smallest margins; above, margin / temperature + Gumbel noise decides."""
@@ -108,7 +125,14 @@ class DeterministicScan(Gibbs):
 
 
 def margins(prediction: LazyPrediction) -> PerPosition:
-    """The margin of every position, +inf where it is given; from the prediction before truncation."""
+    """The margin of every position, +inf where it is given; from the prediction before truncation.
+
+    Args:
+        prediction: The prediction at a state.
+
+    Returns:
+        Nats; the smaller, the less the other positions support a token.
+    """
     noisy, process = prediction.noisy, prediction.evaluator.process
     local = prediction.at(noisy.free, LeaveOneOut, truncated=False)
     own_index = local.noisy.tokens.unsqueeze(-1)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tokenloom.drawing.randomness import Randomness
-from tokenloom.models.model import Model
+from tokenloom.models.protocol import Model
 from tokenloom.posteriors import Denoiser, LeaveOneOut, OverTokens
 from tokenloom.samplers.evaluator import Evaluator
 from tokenloom.samplers.kernel import PREDICTORS, Predictor, uniform_pair

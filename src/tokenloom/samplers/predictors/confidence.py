@@ -29,9 +29,14 @@ from tokenloom.types import PerRow
 @PREDICTORS.register("confidence")
 @dataclass(frozen=True)
 class Confidence(Predictor):
-    """The surest first."""
+    """The surest first.
+
+    Raises:
+        ValueError: If `temperature` is negative or infinite.
+    """
 
     score: Literal["probability", "margin", "entropy"] = "probability"
+    """How sure a prediction is: its largest probability, the lead of the largest, or minus its entropy."""
     temperature: float = 0.0
     """Noise on the order."""
 

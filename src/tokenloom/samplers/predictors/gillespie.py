@@ -34,7 +34,11 @@ SMALLEST_LEVEL = 1e-6
 @PREDICTORS.register("gillespie")
 @dataclass(frozen=True)
 class Gillespie(Predictor):
-    """One jump at a time: about 14 evaluations per position for UDM, one for MDM, whatever the number of steps."""
+    """One jump at a time: about 14 evaluations per position for UDM, one for MDM, whatever the number of steps.
+
+    Raises:
+        ValueError: If `floor` is not in (0, 1).
+    """
 
     floor: float = 1e-3
     """The time below which one ancestral step ends the chain."""

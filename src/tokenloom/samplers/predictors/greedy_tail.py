@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tokenloom.drawing.randomness import Randomness
-from tokenloom.models.model import Model
+from tokenloom.models.protocol import Model
 from tokenloom.posteriors import Denoiser
 from tokenloom.processes.base import Process
 from tokenloom.samplers.evaluator import Evaluator
@@ -26,6 +26,7 @@ class GreedyTail(Predictor):
     """A predictor around another."""
 
     inner: Predictor = field(default_factory=Ancestral)
+    """The predictor of all steps but the last."""
 
     exact = False
 

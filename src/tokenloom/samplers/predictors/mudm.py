@@ -12,7 +12,7 @@ those that arrive.
 from dataclasses import dataclass
 
 from tokenloom.drawing.randomness import Randomness
-from tokenloom.models.model import Model
+from tokenloom.models.protocol import Model
 from tokenloom.samplers.evaluator import Evaluator
 from tokenloom.samplers.kernel import PREDICTORS, Predictor
 from tokenloom.samplers.needs import TRANSITION_TIMES

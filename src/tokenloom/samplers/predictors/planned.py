@@ -17,12 +17,13 @@ from dataclasses import dataclass
 import torch
 
 from tokenloom.drawing.randomness import Randomness, uniform
-from tokenloom.posteriors import LeaveOneOut, split_probability
+from tokenloom.posteriors import LeaveOneOut
 from tokenloom.samplers.evaluator import Evaluator
 from tokenloom.samplers.kernel import PREDICTORS, Predictor, uniform_pair
 from tokenloom.samplers.needs import DOUBT_WITHOUT_MASK
 from tokenloom.samplers.selection import gumbel, smallest
 from tokenloom.state import Noisy
+from tokenloom.support.log_space import split_probability
 from tokenloom.types import PerRow
 
 

@@ -28,7 +28,11 @@ from tokenloom.types import PerRow
 @PREDICTORS.register("psi")
 @dataclass(frozen=True)
 class Psi(Predictor):
-    """kappa bridge + (1 - kappa) forward."""
+    """kappa bridge + (1 - kappa) forward.
+
+    Raises:
+        ValueError: If `kappa` or `since` is outside [0, 1].
+    """
 
     kappa: float = 0.95
     """The share of the bridge."""

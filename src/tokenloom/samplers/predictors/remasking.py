@@ -35,9 +35,14 @@ from tokenloom.types import PerRow
 @PREDICTORS.register("remasking")
 @dataclass(frozen=True)
 class Remasking(Predictor):
-    """ReMDM with its schedules."""
+    """ReMDM with its schedules.
+
+    Raises:
+        ValueError: If `eta` or `switch` is outside [0, 1], or not 0 < loop_end < loop_start < 1.
+    """
 
     schedule: Literal["cap", "rescale", "switch", "loop"] = "rescale"
+    """How much is remasked when, as above."""
     eta: float = 0.05
     """The cap, or the share of sigma_max."""
     switch: float = 0.55

@@ -1,0 +1,54 @@
+"""Noise that the training of a network did not show it: the answer is defined, and may be poor."""
+
+import math
+import warnings
+from dataclasses import replace
+
+import torch
+
+from tokenloom.processes.any_noise import MIXTURES
+from tokenloom.processes.base import Process
+from tokenloom.support.about import About
+
+
+def warn_unseen(process: Process, about: About, length: int | None) -> None:
+    """Warn of a process, or of evidence, that a network for any noise was not trained with, as far as that is known."""
+    training = about.training or {}
+    method, floor = str(training.get("method")), float(training.get("floor", 0.0))
+    if method.partition(":")[0] not in MIXTURES:
+        return
+    seen = MIXTURES.parse(method, vocab_size=process.vocab_size).parts
+    if not any(alike(process, other) for other in seen):
+        _warn(process, f"was trained with {', '.join(other.name for other in seen)}")
+        return
+    most = max(largest_evidence(other, floor, length) for other in seen)
+    reached = largest_evidence(process, floor, length)
+    if reached > most + 1e-6:
+        _warn(process, f"was trained with evidence up to {most:.1f}, and this reaches {reached:.1f}")
+
+
+def largest_evidence(process: Process, floor: float, length: int | None) -> float:
+    """The largest finite evidence where a share `floor` of the tokens is lost; 0 where it is never in between."""
+    if process.all_or_nothing:
+        return 0.0
+    state = process.prior(1, length or 1, torch.Generator().manual_seed(0))
+    alpha = torch.full_like(state.alpha_t, 1 - floor)
+    log_pi = process.noise(replace(state, t=process.time_at(alpha).clamp(0, 1), alpha_t=alpha)).log_probs()
+    log_pi = log_pi[..., : process.vocab_size]
+    rarest = float(log_pi[log_pi.isfinite()].min()) if bool(log_pi.isfinite().any()) else 0.0
+    return math.log1p((1 - floor) / floor * math.exp(-rarest)) if floor > 0 else math.inf
+
+
+def alike(process: Process, seen: Process) -> bool:
+    """Whether the two show a network the same kind of evidence: masked and transition times, uniform and coupled."""
+    in_between = process.uniform_noise and seen.uniform_noise and not process.lifted
+    return process.name == seen.name or (process.all_or_nothing and seen.all_or_nothing) or in_between
+
+
+def _warn(process: Process, what: str) -> None:
+    warnings.warn(
+        f"the network {what}; under {type(process).__name__} its predictions are defined, but untested: measure them "
+        f"with tokenloom evaluate --process {process.name}",
+        UserWarning,
+        stacklevel=4,
+    )

@@ -1,0 +1,80 @@
+"""The names of `tokenloom`, imported when the first of them is asked for."""
+
+from typing import Any
+
+from tokenloom import nn, objectives, samplers
+from tokenloom.drawing.categorical import draw
+from tokenloom.drawing.randomness import RowGenerators
+from tokenloom.drawing.truncation import Truncation, truncate
+from tokenloom.models import DiffusionModel, Model
+from tokenloom.models.loading import load
+from tokenloom.objectives.head_loss import Loss, training_loss
+from tokenloom.objectives.likelihood import Likelihood, nelbo
+from tokenloom.oracles import MarkovOracle, Oracle
+from tokenloom.posteriors import Denoiser, LeaveOneOut, Score, conditional_log_probs, convert
+from tokenloom.processes import (
+    PROCESSES,
+    AbsorbingUniform,
+    Interpolating,
+    LeftToRight,
+    Masked,
+    MaskedUniform,
+    MaxCoupling,
+    Process,
+    Uniform,
+)
+from tokenloom.samplers import Sampler, Samples, Step, sample
+from tokenloom.schedules import CosineSchedule, GeometricSchedule, LinearSchedule, PolynomialSchedule, Schedule
+from tokenloom.state import Noisy
+from tokenloom.support.about import About
+
+__all__ = [
+    "About",
+    "AbsorbingUniform",
+    "CosineSchedule",
+    "Denoiser",
+    "DiffusionModel",
+    "GeometricSchedule",
+    "Interpolating",
+    "LeaveOneOut",
+    "LeftToRight",
+    "Likelihood",
+    "LinearSchedule",
+    "Loss",
+    "MarkovOracle",
+    "Masked",
+    "MaskedUniform",
+    "MaxCoupling",
+    "Model",
+    "Noisy",
+    "Oracle",
+    "PolynomialSchedule",
+    "Process",
+    "RowGenerators",
+    "Sampler",
+    "Samples",
+    "Schedule",
+    "Score",
+    "Step",
+    "Truncation",
+    "Uniform",
+    "conditional_log_probs",
+    "convert",
+    "draw",
+    "load",
+    "nelbo",
+    "nn",
+    "objectives",
+    "sample",
+    "samplers",
+    "training_loss",
+    "truncate",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """A registered process by the name of its class."""
+    for key in PROCESSES if name[:1].isupper() else ():
+        if PROCESSES[key].__name__ == name:
+            return PROCESSES[key]
+    raise AttributeError(f"module 'tokenloom' has no attribute {name!r}")

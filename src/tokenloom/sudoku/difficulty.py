@@ -1,0 +1,168 @@
+r"""How deep logic must look to solve a Sudoku: the steps of the longest refutation that it cannot do without.
+
+    a step of singles:   a cell with one candidate takes it from its row, column and box, and a digit with one place in
+                         one of them goes there, everywhere at once.  A cell without candidate or a digit without place
+                         is a contradiction.
+    a trial of depth d:  a candidate is assumed, and removed if d steps of singles end in a contradiction.
+
+The difficulty is the least d such that singles and trials of depth d solve the puzzle; 0 needs no trial, as most
+puzzles in newspapers.  Steps and trials are monotone in the candidates: what they end in does not depend on an order,
+and a puzzle and its images under the symmetries are equally difficult.
+
+Candidates are the bits of an int16, in arrays [band, row in it, stack, column in it, puzzle]: what a row, a column or a
+box holds is then a reduction over two axes, for all puzzles at once.
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Int, Int16
+from torch import Tensor
+
+from tokenloom.data.token_cache import cached_rows, default_cache, digest
+from tokenloom.models.tokenizer import Ids
+from tokenloom.sudoku.solver import BLANK, box_shape
+from tokenloom.types import Tokens
+
+DEEP = 10
+"""The difficulty where shorter trials do not suffice: trials within trials, no solution or several."""
+
+CHUNK = 32
+"""Puzzles that are worked on at once: their trials are a few thousand grids, which stay in a processor's cache."""
+
+UNITS = ((2, 3), (0, 1), (1, 3))
+"""The axes over which the cells of a row, a column and a box extend."""
+
+CELL = (0, 1, 2, 3)
+
+Candidates = Int16[np.ndarray, "bands height stacks width puzzles"]
+
+
+def difficulty(puzzles: Tokens, side: int) -> Int[Tensor, "puzzles"]:
+    """How difficult each puzzle is, 0..`DEEP`; puzzles [puzzles, cells] hold digits minus one, and -1 for a blank."""
+    height, width = box_shape(side)
+    if puzzles.shape[1] != side * side:
+        raise ValueError(f"a puzzle of side {side} has {side * side} cells, got {puzzles.shape[1]}")
+    if len(puzzles) and not BLANK <= int(puzzles.min()) <= int(puzzles.max()) < side:
+        raise ValueError(f"cells hold 0..{side - 1}, or {BLANK} for a blank, got {int(puzzles.min())} or more")
+    digits = puzzles.T.cpu().numpy().astype(np.int16)
+    bits = np.where(digits == BLANK, np.int16((1 << side) - 1), np.int16(1) << np.maximum(digits, 0))
+    grids = bits.reshape(side // height, height, side // width, width, -1)
+    chunks = [_rate(grids[..., first : first + CHUNK]) for first in range(0, len(puzzles), CHUNK)]
+    return torch.from_numpy(np.concatenate([np.zeros(0, np.int64), *chunks]))
+
+
+def cached_difficulty(puzzles: Tokens, side: int, cache: Path | None = None) -> Int[Tensor, "puzzles"]:
+    """The difficulty of each puzzle, kept in the cache under the puzzles' checksum."""
+
+    def build() -> Iterator[Ids]:
+        yield difficulty(puzzles, side).numpy().astype(np.int32)[:, None]
+
+    content = hashlib.sha256(puzzles.to(torch.int8).contiguous().numpy().tobytes()).hexdigest()
+    key = digest("difficulty of sudoku puzzles", side, DEEP, content)
+    return cached_rows(default_cache() if cache is None else cache, key, 1, build)[:, 0].long()
+
+
+def hard_rows(rated: Int[Tensor, "puzzles"], share: float, seed: int) -> Int[Tensor, "puzzles"]:
+    """As many rows as there are, of which `share` are beyond singles, each in proportion to its difficulty.
+
+    Every row occurs as often as its expected number, rounded up or down, so that no more are lost than must be.
+    """
+    count, beyond = len(rated), round(share * len(rated))
+    draws = ((rated.double(), beyond, "need more than singles"), ((rated == 0).double(), count - beyond, "are easy"))
+    generator, parts = np.random.default_rng(seed), []
+    for weights, wanted, what in draws:
+        if wanted and not weights.any():
+            raise ValueError(f"hard is {share:g}, but none of the {count} training puzzles {what}; change hard or rows")
+        ends = weights.cumsum(0) / weights.sum().clamp(min=1)
+        places = (torch.arange(wanted) + generator.random()) / max(1, wanted)
+        parts.append(torch.searchsorted(ends, places.to(ends), right=True).clamp(max=count - 1))
+    return torch.cat(parts).sort().values
+
+
+def _rate(grids: Candidates) -> Int[np.ndarray, "puzzles"]:
+    """Rounds of singles and trials, each puzzle no deeper than it must."""
+    count = grids.shape[-1]
+    found, open_ones, depth = np.full(count, DEEP), np.arange(count), np.zeros(count, np.int64)
+    while len(open_ones):
+        grids = _settled(grids)
+        solved = _single(grids).all(CELL)
+        found[open_ones[solved]] = depth[solved]
+        stuck = ~solved & grids.all(CELL)
+        before, depth, open_ones = grids[..., stuck], depth[stuck], open_ones[stuck]
+        grids, depth = _after_trials(before, depth)
+        moved = (grids != before).any(CELL)
+        grids, depth, open_ones = grids[..., moved], depth[moved], open_ones[moved]
+    return found.clip(max=DEEP)
+
+
+def _after_trials(grids: Candidates, depth: Int[np.ndarray, "puzzles"]) -> tuple[Candidates, np.ndarray]:
+    """Every open candidate tried alone, `depth` steps and then until one is refuted: what is left, and the depth."""
+    side = grids.shape[0] * grids.shape[1]
+    flat = grids.reshape(side * side, -1)
+    bit = np.int16(1) << np.arange(side, dtype=np.int16)
+    digit, cell, puzzle = ((flat & bit[:, None, None] != 0) & ~_single(flat)).nonzero()
+    now = flat[:, puzzle]
+    now[cell, np.arange(len(cell))] = bit[digit]
+    now = now.reshape(*grids.shape[:-1], -1)
+    trial, left, first, step = np.arange(len(cell)), flat.copy(), np.zeros(len(depth), np.int64), 0
+    while len(trial):
+        step += 1
+        after = _singles(now)
+        holds, changed = after.all(CELL), (after != now).any(CELL)
+        refuted = trial[~holds]
+        np.bitwise_and.at(left, (cell[refuted], puzzle[refuted]), ~bit[digit[refuted]])
+        hit = puzzle[refuted]
+        first[hit] = np.where(first[hit] == 0, step, first[hit])
+        done = (first > 0) & (step >= depth)
+        going = holds & changed & ~done[puzzle[trial]]
+        trial, now = trial[going], after[..., going]
+    return left.reshape(grids.shape), np.maximum(depth, first)
+
+
+def _settled(grids: Candidates) -> Candidates:
+    """Singles until nothing changes; a grid with a contradiction has no candidates at all."""
+    while (after := _singles(grids)).shape[-1] and (after != grids).any():
+        grids = after
+    return grids
+
+
+def _singles(grids: Candidates) -> Candidates:
+    """One step: every single found at once, and what it means for its row, column and box."""
+    single = _single(grids)
+    alone = np.where(single, grids, np.int16(0))
+    taken, forced, broken = np.zeros_like(grids), np.zeros_like(grids), np.zeros(grids.shape[-1], bool)
+    full = np.int16((1 << (grids.shape[0] * grids.shape[1])) - 1)
+    for axes in UNITS:
+        once, twice = _tally(grids, axes)
+        broken |= (once != full).any(CELL)
+        forced |= grids & (once & ~twice)
+        held, clash = _tally(alone, axes)
+        taken |= np.where(single, clash, held)
+    left: Candidates = grids & ~taken
+    left &= np.where(forced == 0, full, np.where(_single(forced), forced, np.int16(0)))
+    broken |= ~left.all(CELL)
+    left[..., broken] = 0
+    return left
+
+
+def _tally(values: Candidates, axes: Sequence[int]) -> tuple[Candidates, Candidates]:
+    """The bits that the cells of a unit hold at least once, and at least twice."""
+    once, twice = values, np.zeros_like(values)
+    for axis in axes:
+        first, *others = ((slice(None),) * axis + (slice(place, place + 1),) for place in range(values.shape[axis]))
+        held, double = once[first].copy(), twice[first].copy()
+        for other in others:
+            double |= twice[other] | (held & once[other])
+            held |= once[other]
+        once, twice = held, double
+    return once, twice
+
+
+def _single(values: Int16[np.ndarray, "..."]) -> Bool[np.ndarray, "..."]:
+    """Whether exactly one bit is set."""
+    single: np.ndarray = (values & (values - 1) == 0) & (values != 0)
+    return single

@@ -1,0 +1,217 @@
+"""`--method any`: one network, one bound for each process, and the same weights used under each of them."""
+
+import json
+import math
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+import tokenloom as tl
+from tests import brute
+from tests.exact_network import ExactNetwork
+from tests.laws.helpers import EXACT
+from tests.training.helpers import TINY, losses, records, tiny, weights
+from tokenloom.cli import main
+from tokenloom.drawing.randomness import RowGenerators
+from tokenloom.objectives import CrossEntropy
+from tokenloom.processes.any_noise import AnyNoise
+from tokenloom.training import loop
+from tokenloom.training.build import build_model, resolve
+from tokenloom.training.config import TrainConfig
+from tokenloom.training.reporting import Reporter
+from tokenloom.training.validation import validate
+
+NAMES = ["uniform", "masked", "absorbing", "hybrid"]
+
+
+def anything(out: Path, method: str = "any", **changes: object) -> TrainConfig:
+    return tiny(out, method=method, predicts=None, objective=None, **changes)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of six steps with a checkpoint after three."""
+    folder = tmp_path_factory.mktemp("runs") / "any"
+    config = anything(folder, max_steps=6)
+    loop.train(replace(config, run=replace(config.run, checkpoint_every=3)), False, Reporter())
+    return folder
+
+
+def test_a_run_reports_one_bound_for_each_process_and_is_saved_with_the_first(trained: Path) -> None:
+    last = records(trained)[-1]
+    model = tl.load(trained)
+    assert isinstance(model, tl.DiffusionModel)
+    assert model.process == tl.Uniform(5, schedule=model.schedule)
+    assert model.reads_evidence
+    assert model.about.validation is not None
+    figures = model.about.validation["processes"]
+    assert list(figures) == NAMES
+    for name in NAMES:
+        assert math.isfinite(figures[name]["per_token"])
+        assert last[f"valid_nats_{name}"] == figures[name]["per_token"]
+        assert last[f"valid_standard_error_{name}"] == figures[name]["per_token_error"]
+    assert len({figure["per_token"] for figure in figures.values()}) == len(NAMES)
+    assert last["valid_nats"] == model.about.validation["per_token"] == figures["uniform"]["per_token"]
+
+
+def test_the_saved_network_has_under_each_process_the_bound_that_the_run_reported(trained: Path) -> None:
+    config = anything(trained)
+    data, model = config.data.load(), tl.load(trained)
+    assert isinstance(model, tl.DiffusionModel)
+    assert model.about.validation is not None
+    for part in AnyNoise(5, schedule=model.schedule).parts:
+        found = validate(model.with_process(part), data, config.run.valid_rows, config.run.seed)
+        reported = model.about.validation["processes"][part.name]["per_token"]
+        assert found.per_token == pytest.approx(reported, rel=1e-6)
+
+
+def test_a_resumed_run_is_the_uninterrupted_one(trained: Path, tmp_path: Path) -> None:
+    config = anything(tmp_path / "run", max_steps=3)
+    loop.train(config, False, Reporter())
+    loop.train(anything(tmp_path / "run", max_steps=6), True, Reporter())
+    assert losses(tmp_path / "run") == losses(trained)
+    assert weights(tmp_path / "run", 6) == weights(trained, 6)
+
+
+def test_fewer_noises_make_fewer_bounds_and_another_one_a_warning(tmp_path: Path) -> None:
+    config = anything(tmp_path / "run", "any:noises=masked+hybrid", max_steps=2)
+    result = loop.train(config, False, Reporter(quiet=True))
+    assert result is not None
+    assert list(result.figures) == ["masked", "hybrid"]
+    assert result.figure is result.figures["masked"]
+    model = tl.load(tmp_path / "run")
+    assert model.process.name == "masked"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # of these it has seen the like
+        for process in (tl.Masked(5), tl.MaskedUniform(5), tl.Hybrid(5, schedule=model.process.schedule)):
+            model.with_process(process)
+    with pytest.warns(UserWarning, match="trained with masked, hybrid; under AbsorbingUniform .* untested"):
+        model.with_process(tl.AbsorbingUniform(5))
+    with pytest.warns(UserWarning, match="trained with evidence up to .*, and this reaches"):
+        model.with_process(tl.Hybrid(5, p_uniform=0.001))
+
+
+def test_a_mixture_of_one_is_saved_with_its_process(tmp_path: Path) -> None:
+    result = loop.train(anything(tmp_path / "run", "any:noises=absorbing", max_steps=1), False, Reporter(quiet=True))
+    assert result is not None
+    assert list(result.figures) == ["absorbing"]
+    model = tl.load(tmp_path / "run")
+    assert isinstance(model, tl.DiffusionModel)
+    assert model.process.name == "absorbing"
+    assert model.reads_evidence
+
+
+@pytest.mark.parametrize(
+    ("method", "sentence"),
+    [
+        ("any:noises=uniform+mask", "there is no process 'mask'; did you mean masked"),
+        ("any:noises=any+uniform", "there is no process 'any'"),
+        ("any:noises=uniform+left-to-right", "noises are processes that see every position, .* got 'left-to-right'"),
+        ("any:noises=uniform+ar", "there is no process 'ar'"),
+        ("any:noise=uniform", "any has no option 'noise'; did you mean noises"),
+        ("any:noises=transition-times", "MaskedUniform has no bound of its own; score and train its network under"),
+    ],
+)
+def test_what_cannot_be_trained_is_named(method: str, sentence: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        anything(tmp_path, method)
+
+
+def test_only_the_leave_one_out_posterior_is_trained(tmp_path: Path) -> None:
+    config = replace(anything(tmp_path), predicts="denoiser")
+    with pytest.raises(ValueError, match="reads the evidence predicts LeaveOneOut"):
+        build_model(config, config.data.load())
+
+
+# ---------------------------------------------------------------- what the loss asks for
+
+P0 = brute.random_p0(3, 2)
+
+
+def test_with_the_exact_posterior_the_bound_of_every_process_is_the_entropy() -> None:
+    """Within 5 standard errors, which a right one exceeds in 6 of 10 million; the same figure for every process."""
+    oracle = tl.Oracle(P0, tl.Uniform(3, schedule=EXACT))
+    x_0 = oracle.sample(400, torch.Generator().manual_seed(1))
+    exact = -float(oracle.log_likelihood(x_0).mean())
+    for process in AnyNoise(3, schedule=EXACT).parts:
+        model = tl.DiffusionModel(ExactNetwork(P0), process)
+        found = tl.nelbo(model, x_0, samples=8, generator=torch.Generator().manual_seed(2), batch=3200)
+        assert 0 < found.standard_error < 0.15
+        assert abs(found.nats - oracle.entropy()) < 5 * found.standard_error
+        assert abs(found.nats - exact) < 5 * found.standard_error
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_cross_entropy_over_any_noise_is_least_at_the_exact_posterior(seed: int) -> None:
+    """Against logits that are off by normal numbers of size 1.5, on the same 3,000 states: the difference is positive
+    by more than 5 of its standard errors."""
+    x_0 = tl.Oracle(P0, tl.Uniform(3)).sample(3_000, torch.Generator().manual_seed(3))
+    t = torch.linspace(0.001, 1, len(x_0), dtype=torch.float64)
+    off = 1.5 * torch.randn(2, 3, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    exact, moved = (
+        tl.training_loss(
+            tl.DiffusionModel(ExactNetwork(P0, by), AnyNoise(3, schedule=EXACT)),
+            CrossEntropy(), x_0, t, RowGenerators.spawn(4, len(x_0)),
+        ).per_token.sum(-1)
+        for by in (0.0, off)
+    )  # fmt: skip
+    difference = moved - exact
+    assert difference.mean() > 5 * difference.std() / len(x_0) ** 0.5
+
+
+# ---------------------------------------------------------------- the commands
+
+
+def test_a_command_samples_and_evaluates_one_run_under_several_processes(
+    trained: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for process, sampler in (("masked", "mudm"), ("absorbing", "reaudm"), ("hybrid:p_uniform=0.2", "ancestral")):
+        options = ["--num", "2", "--steps", "2", "--process", process, "--sampler", sampler, "--json"]
+        main(["sample", str(trained), *options])
+        assert torch.tensor(json.loads(capsys.readouterr().out)["tokens"]).shape == (2, 8)
+    main(["evaluate", str(trained), "--process", *NAMES, "--rows", "16", "--samples", "1"])
+    shown = capsys.readouterr().out
+    assert all(f"@{name}" in shown for name in NAMES)
+
+
+def test_train_prints_one_bound_for_each_process(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    steps = ["--max-steps", "1", "--run.valid-rows", "8"]
+    main(["train", *TINY, *steps, "--method", "any", "--out", str(tmp_path / "run")])
+    printed = capsys.readouterr()
+    assert all(f"bound, {name}" in printed.out for name in NAMES)
+    assert all(f"{name} " in printed.err for name in NAMES)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"predicts": "denoiser"}, "got denoiser and ce:weight=0.5"),
+        ({"objective": "finite-step"}, "got loo and finite"),
+    ],
+)
+def test_what_the_mixture_cannot_minimise_is_refused_before_anything_is_loaded(
+    changes: dict[str, str], said: str, tmp_path: Path
+) -> None:
+    config = replace(anything(tmp_path / "run"), predicts=None, objective=None)
+    with pytest.raises(ValueError, match=f"leave out --predicts and --objective, or use ce:weight=W, {said}"):
+        resolve(replace(config, **changes))  # type: ignore[arg-type]
+
+
+def test_the_weight_of_the_cross_entropy_is_a_power_of_the_lost_share() -> None:
+    generator = torch.Generator().manual_seed(0)
+    process = tl.Uniform(5)
+    noisy = process.corrupt(
+        torch.randint(5, (4, 6), generator=generator), torch.rand(4, generator=generator), generator
+    )
+    prediction = tl.LeaveOneOut(torch.randn(4, 6, 5, generator=generator))
+    x_0 = torch.randint(5, (4, 6), generator=generator)
+    plain, half, whole = (CrossEntropy(weight).per_token(prediction, x_0, noisy, process) for weight in (0.0, 0.5, 1.0))
+    lost = 1 - noisy.alpha_t[:, None]
+    torch.testing.assert_close(half, plain / lost.sqrt())
+    torch.testing.assert_close(whole, plain / lost)
+    assert (plain > 0).all()
+    with pytest.raises(ValueError, match=r"weight must be in \[0, 1\], got 2"):
+        CrossEntropy(2.0)
