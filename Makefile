@@ -5,7 +5,7 @@ export PYTHONDONTWRITEBYTECODE =
 # Nothing is compiled at installation; what is imported is, once, and kept.
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
 
-.PHONY: test laws attack quickstart docs wheel tagged format clean
+.PHONY: test laws attack evidence quickstart docs wheel tagged format clean
 
 quickstart: .venv/.core   ## solve a Sudoku live, train two methods for a minute each, write quickstart/report.html
 	@$(BIN)/tokenloom quickstart
@@ -21,6 +21,9 @@ laws: .venv/.laws$(TORCH)  ## the laws and the start of the command line; TORCH=
 
 attack: .venv/.dev        ## damaged files, random commands and calls, killed runs (five minutes)
 	$(BIN)/python -m tests.attack --out build/attack.json
+
+evidence: .venv/.dev      ## test the paper's claims again; TEXT8=folder has train.txt and valid.txt of text8, WORKERS=2 processes
+	$(BIN)/tokenloom evidence --workers $(or $(WORKERS),2) $(if $(TEXT8),--text8 $(TEXT8))
 
 docs: .venv/.dev          ## build the documentation into site/; a warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

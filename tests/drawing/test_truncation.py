@@ -6,6 +6,7 @@ from torch import Tensor
 
 import tokenloom as tl
 from tests.statistics import assert_frequencies
+from tokenloom.drawing import truncation
 from tokenloom.drawing.truncation import top_k_set, top_p_set
 
 
@@ -52,9 +53,21 @@ def test_top_p_keeps_the_textbook_set(kind: str, size: int, p: float) -> None:
     assert torch.equal(top_p_set(probs, p), textbook_top_p(probs, p))
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("size", [3, 64, 1000])
+@pytest.mark.parametrize("p", [1e-6, 0.5, 0.999])
+def test_the_digits_of_short_rows_keep_the_same_set(
+    kind: str, size: int, p: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    probs = rows(kind, size)
+    monkeypatch.setattr(truncation, "SORTED", 0)
+    assert torch.equal(top_p_set(probs, p), textbook_top_p(probs, p))
+
+
+@pytest.mark.parametrize("size", [1000, 2000])
 @pytest.mark.parametrize("kind", ["random", "flat", "constant"])
-def test_top_p_keeps_everything_where_rounding_leaves_the_mass_below_p(kind: str) -> None:
-    probs = rows(kind, 1000)
+def test_top_p_keeps_everything_where_rounding_leaves_the_mass_below_p(kind: str, size: int) -> None:
+    probs = rows(kind, size)
     p = 1 - 1e-12
     assert (probs.double().sum(-1) < p).any() or kind == "constant"
     assert torch.equal(top_p_set(probs, p), textbook_top_p(probs, p))

@@ -3,18 +3,14 @@
 Every `benchmarks/bench_<name>.py` is a subcommand: its `main` is a function whose parameters are its options.
 """
 
-import sys
 from collections.abc import Sequence
-from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import tyro
 
+from tokenloom.cli.clone import CLONE, from_clone
 from tokenloom.cli.registry import COMMANDS, factory
 from tokenloom.support.checks import nearest
-
-CLONE = Path(__file__).parents[3]
 
 
 @COMMANDS.register("bench")
@@ -27,12 +23,12 @@ def bench_command(args: Sequence[str]) -> Any:
     asked = next((name for name in args[1:2] if not name.startswith("-")), None)
     if asked is not None and asked not in names:
         raise ValueError(f"there is no benchmark {asked}; {nearest(asked, names)}")
-    if str(CLONE) not in sys.path:
-        sys.path.insert(0, str(CLONE))
     group = tyro.extras.SubcommandApp()
     group.__doc__ = bench.__doc__
     for name in names:
-        group.command(name=name)(import_module(f"benchmarks.bench_{name}").main)
+        module = from_clone(f"benchmarks.bench_{name}")
+        assert module is not None
+        group.command(name=name)(module.main)
     return group
 
 

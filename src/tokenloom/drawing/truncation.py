@@ -11,7 +11,7 @@ the denoiser).
 The kept set is known from one number per row, its smallest probability, and a count for ties.  For top-p that number is
 found digit by digit: floats that are not negative order as the integers of their bits, so three histograms of mass over
 ten bits each (the later ones only over what shares the digits found so far) spell it out exactly, whatever the shape of
-the row.
+the row.  Rows shorter than a histogram are sorted.
 """
 
 from collections.abc import Mapping
@@ -31,6 +31,8 @@ from tokenloom.support.typed import check_fields, checked
 
 DIGIT = 10
 BASE = 1 << DIGIT
+SORTED = BASE
+"""The longest rows that are sorted."""
 COLDEST = torch.finfo(torch.float32).tiny
 """A temperature that float32 cannot hold is its limit: only the most probable tokens are left, as they are here."""
 
@@ -169,6 +171,18 @@ def top_k_set(values: Float[Tensor, "rows vocab"], k: int) -> Bool[Tensor, "rows
 
 def top_p_set(probs: Float[Tensor, "rows vocab"], p: float) -> Bool[Tensor, "rows vocab"]:
     """Flags of the smallest set of most probable tokens with mass >= p; `probs` are float32."""
+    return _by_sorting(probs, p) if probs.shape[-1] <= SORTED else _by_digits(probs, p)
+
+
+def _by_sorting(probs: Tensor, p: float) -> Tensor:
+    """A token is kept if the more probable ones, and its equals of smaller id, have less mass than p."""
+    ordered, order = probs.sort(dim=-1, descending=True, stable=True)
+    mass = ordered.double().cumsum(-1)
+    kept = mass - ordered < mass[:, -1:].clamp(max=p)  # rounding may leave even the whole mass below p
+    return torch.zeros_like(probs, dtype=torch.bool).scatter(-1, order, kept)
+
+
+def _by_digits(probs: Tensor, p: float) -> Tensor:
     bits = probs.view(torch.int32)  # at most 1.0, which is below 2^30
     leading = bits >> (2 * DIGIT)
     masses = probs.new_zeros((len(probs), BASE), dtype=torch.float64).scatter_add_(1, leading.long(), probs.double())

@@ -7,16 +7,16 @@ between its points, and a curve that only wins below that entropy gets a warning
 
 import csv
 import math
-import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise, product
 from pathlib import Path
 from typing import Any, Literal
 
 from tokenloom.evaluation.points import Origin, Point, evaluate_point
+from tokenloom.evaluation.spreading import spread
 from tokenloom.samplers.options import SamplerOptions
-from tokenloom.support.extras import optional
 from tokenloom.support.files import replacing, write_json
 
 TOP_P = (0.80, 0.85, 0.90, 0.92, 0.94, 0.96, 0.98, 1.00)
@@ -77,30 +77,28 @@ def run_points(points: Sequence[Point], folder: Path, done: Callable[[Record], N
 
 def submit_points(points: Sequence[Point], folder: Path, workers: int, cluster: str) -> list[Any]:
     """Spread what is missing over processes on this machine (`local`) or jobs of a Slurm cluster (`slurm`)."""
-    submitit = optional("submitit", "evaluate")
-    executor = submitit.AutoExecutor(folder=folder / "jobs", cluster=cluster)
-    executor.update_parameters(timeout_min=24 * 60, name="tokenloom-frontier")
     missing = [point for point in points if not point.file(folder).is_file()]
-    shares = [missing[worker::workers] for worker in range(workers)]
-    return [executor.submit(_work, share, str(folder)) for share in shares if share]
+    return spread(partial(_work, folder=folder), missing, folder / "jobs", workers, cluster)
 
 
-def _work(points: Sequence[Point], folder: str) -> int:
-    import torch
-
-    if os.environ.get("SUBMITIT_LOCAL_JOB_ID"):
-        torch.set_num_threads(1)
-    return len(run_points(points, Path(folder), lambda record: None))
+def _work(points: Sequence[Point], folder: Path) -> int:
+    return len(run_points(points, folder, lambda record: None))
 
 
-def at_entropy(records: Iterable[Record], entropy: float) -> float | None:
-    """A curve's perplexity at an entropy, linear in (entropy, log perplexity) between points; None outside them."""
+def nats_at_entropy(records: Iterable[Record], entropy: float) -> float | None:
+    """A curve's nats per token at an entropy, linear between its points; None outside them."""
     points = sorted((record["entropy"], record["nats_per_token"]) for record in records)
     for (left, low), (right, high) in pairwise(points):
         if left <= entropy <= right:
             share = 0.0 if right == left else (entropy - left) / (right - left)
-            return math.exp(low + share * (high - low))
+            return float(low + share * (high - low))
     return None
+
+
+def at_entropy(records: Iterable[Record], entropy: float) -> float | None:
+    """A curve's perplexity at an entropy; None outside its points."""
+    nats = nats_at_entropy(records, entropy)
+    return None if nats is None else math.exp(nats)
 
 
 def curves(records: Sequence[Record]) -> dict[str, list[Record]]:
@@ -171,7 +169,7 @@ def _poor_winner(records: Sequence[Record]) -> list[str]:
 def write_table(records: Sequence[Record], folder: Path) -> None:
     """All records as CSV, one row per point, and as JSON with examples, comparison and warnings."""
     names = sorted({key for record in records for key in record if key != "examples"})
-    with replacing(folder / "frontier.csv") as partial, partial.open("w", newline="") as stream:
+    with replacing(folder / "frontier.csv") as unfinished, unfinished.open("w", newline="") as stream:
         writer = csv.DictWriter(stream, names, extrasaction="ignore")
         writer.writeheader()
         writer.writerows(records)

@@ -44,6 +44,7 @@ STYLE: dict[str, Any] = {
     "legend.frameon": False,
     "figure.constrained_layout.use": True,
     "savefig.facecolor": "white",
+    "svg.hashsalt": "tokenloom",
 }
 
 
@@ -55,7 +56,8 @@ def canvas(path: Path, rows: int, columns: int, width: float, height: float) -> 
         figure = figures.Figure(figsize=(width, height))
         yield figure, figure.subplots(rows, columns, squeeze=False)
         with replacing(path) as partial:
-            figure.savefig(partial, dpi=DOTS_PER_INCH)
+            undated = {"Date": None} if path.suffix == ".svg" else None  # the same figure is the same file
+            figure.savefig(partial, dpi=DOTS_PER_INCH, metadata=undated)
 
 
 def band(axes: Any, x: Sequence[float], y: Sequence[float], error: Sequence[float], label: str, number: int) -> None:

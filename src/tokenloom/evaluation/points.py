@@ -92,8 +92,8 @@ def check_points(points: Sequence[Point]) -> None:
             check_sampling(run.model, point.num, BATCH, point.sampling.steps)
 
 
-def evaluate_point(point: Point, folder: Path) -> dict[str, Any]:
-    """The record of a point, from its file or computed and written."""
+def evaluate_point(point: Point, folder: Path, batch: int = BATCH) -> dict[str, Any]:
+    """The record of a point, from its file or computed, `batch` samples at a time, and written."""
     path = point.file(folder)
     settings: dict[str, Any] = {**asdict(point.sampling), **asdict(point)}
     del settings["sampling"]
@@ -101,7 +101,7 @@ def evaluate_point(point: Point, folder: Path) -> dict[str, Any]:
     if kept is not None:
         return kept
     run, start = opened(point.run), time.perf_counter()
-    tokens, evaluations = _tokens(point, run)
+    tokens, evaluations = _tokens(point, run, batch)
     seconds = time.perf_counter() - start
     rating = rate(judged_by(point.judge, point.run), tokens, run.decoder)
     record = settings | asdict(rating) | run.provenance()
@@ -134,7 +134,7 @@ def _kept(path: Path, settings: dict[str, Any]) -> dict[str, Any] | None:
     return dict(record) if whole else None
 
 
-def _tokens(point: Point, run: Run) -> tuple[Tensor, float]:
+def _tokens(point: Point, run: Run, batch: int) -> tuple[Tensor, float]:
     """Sequences, and network evaluations of each."""
     if point.source != "model":
         rows = data_of(point.run, point.data).rows
@@ -145,8 +145,8 @@ def _tokens(point: Point, run: Run) -> tuple[Tensor, float]:
             chosen = chosen.gather(1, order)
         return chosen, 0.0
     sampler, parts, evaluations = point.sampling.sampler_value(), [], 0
-    for first in range(0, point.num, BATCH):
-        rows_here = range(first, min(first + BATCH, point.num))
+    for first in range(0, point.num, batch):
+        rows_here = range(first, min(first + batch, point.num))
         seeds = [derive_seed(point.seed, "row", row) for row in rows_here]
         samples = sampler.run(run.model, len(seeds), generator=RowGenerators(seeds))
         parts.append(samples.tokens)

@@ -199,7 +199,8 @@ class Transformer(Network):
         """
         self._check_length(tokens.shape[1])
         features = self._read(tokens, time, absorbing, given, evidence)
-        return features.unflatten(1, (tokens.shape[1], -1)).flatten(2)  # several vectors of a position make one
+        vectors = features.shape[1] // max(tokens.shape[1], 1)  # several of a position make one
+        return features.reshape(*tokens.shape, vectors * features.shape[2])
 
     def _check_length(self, length: int) -> None:
         """Raise unless the network reads sequences of this length."""

@@ -1,0 +1,1 @@
+"""The paper's claims, tested again: one file per claim, equal budgets, criteria written beforehand."""

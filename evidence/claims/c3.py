@@ -1,0 +1,42 @@
+"""C3: AUDM has the best likelihood of the uniform family and closes on MDM."""
+
+from evidence.claim import Claim, bounds
+from evidence.pictures import Bounds
+
+UDM = ("udm-loo-ce", "udm-loo-nelbo", "udm-denoiser-ce", "udm-denoiser-nelbo")
+
+CLAIM = Claim(
+    name="c3",
+    title="AUDM has the best likelihood of the uniform family, and closes on MDM",
+    source="Table `tab:ppl-eval-multidataset_ppl`",
+    comparisons=(
+        *bounds("audm", "udm-loo-ce"),
+        *bounds("audm", "udm-loo-nelbo"),
+        *bounds("audm", "udm-denoiser-nelbo"),
+        *bounds("audm", "max-coupling"),
+        *bounds("audm", "mdm", margin=0.02),
+        *bounds("audm-loo", "udm-loo-ce", role="remedy"),
+        *bounds("audm-loo", "mdm", margin=0.02, role="remedy"),
+        *bounds("audm-loo", "max-coupling", role="remedy"),
+    ),
+    beside=tuple((setting, "ar", "bound") for setting in ("markov", "text8")),
+    picture=Bounds(
+        (
+            "ar",
+            "mdm",
+            "audm",
+            "audm-loo",
+            "udm-loo-ce",
+            "udm-loo-nelbo",
+            "udm-denoiser-ce",
+            "udm-denoiser-nelbo",
+            "max-coupling",
+        )
+    ),
+    run="""Every method with its own bound as the loss, UDM in four ways. AUDM is trained as in the paper, a
+denoiser given U (`audm`); its remedy predicts the leave-one-out posterior given U (`audm-loo`) and is otherwise the
+same. The margin against MDM, 0.02 nats per token, is the difference between the two in the paper.""",
+    found="",
+    limits="""The reader of U takes a fifth of such small networks, which the condition of the time was made
+smaller for; in the paper it adds 4% to the parameters.""",
+)

@@ -1,0 +1,138 @@
+"""`tokenloom evidence`: train and measure what is missing, judge the claims and render the page."""
+
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from evidence.claim import SEEDS, Claim, Records
+from evidence.claims import CLAIMS
+from evidence.page import effect_words, write_page
+from evidence.results import Task, collect, is_measured, measure_tasks, trains
+from evidence.runs import Place, Run, is_trained, train_runs
+from evidence.settings import Scale
+from tokenloom.evaluation.spreading import spread
+from tokenloom.support.checks import nearest
+from tokenloom.support.display import Display
+from tokenloom.support.extras import optional
+from tokenloom.support.files import check_writable
+from tokenloom.support.words import counted
+
+FOLDER = Path(__file__).parent
+KEPT = FOLDER / "results"
+DOCS = FOLDER.parent / "docs"
+CLOSING = FOLDER / "closing.md"
+"""What the page ends with."""
+
+
+def evidence(
+    claims: tyro.conf.Positional[tuple[str, ...]] = (),
+    scale: Scale = "full",
+    out: Path = Path("runs/evidence"),
+    results: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None,
+    text8: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None,
+    workers: int = 1,
+    cluster: Literal["local", "slurm"] = "local",
+) -> None:
+    """Test the paper's claims again: train and measure what is missing, print verdicts, render docs/evidence.md.
+
+    Args:
+        claims: Claims by name, as in c1 c3; all of them by default.
+        scale: full is what the kept results were made with; tiny runs the machinery in minutes and means nothing.
+        out: Where networks and points of curves go; what is killed resumes from here.
+        results: Where measurements are kept; by default evidence/results of the clone, for tiny a folder of --out.
+        text8: A folder with train.txt and valid.txt (or .gz) of text8 characters; only needed to train or measure.
+        workers: Processes (or Slurm jobs) to spread the work over, one thread each.
+        cluster: local processes, or slurm.
+    """
+    asked = [_claim(name) for name in claims] or list(CLAIMS.values())
+    if workers < 1:
+        raise ValueError(f"--workers must be at least 1, got {workers}")
+    optional("matplotlib", "evaluate")
+    folder = results or (KEPT if scale == "full" else out / "results")
+    for place in (out, folder):
+        check_writable(place)
+    study = Study(asked, Place(out, scale, text8), folder, workers, cluster)
+    study.work()
+    records = study.records
+    console = Console()
+    console.print(verdict_table(asked, records))
+    whole = scale == "full" and folder == KEPT and not claims
+    page, pictures = (DOCS / "evidence.md", DOCS / "pictures" / "evidence") if whole else (out / "evidence.md", out)
+    closing = CLOSING.read_text(encoding="utf-8")
+    write_page(asked, records, page, pictures if whole else out / "pictures", closing)
+    console.print(f"[dim]{page}, results in {folder}[/]", highlight=False, soft_wrap=True)
+
+
+def _claim(name: str) -> Claim:
+    if name.lower() not in CLAIMS:
+        raise ValueError(f"there is no claim {name!r}; {nearest(name, CLAIMS)}")
+    return CLAIMS[name.lower()]
+
+
+class Study:
+    """What some claims need, at a place."""
+
+    def __init__(self, claims: Sequence[Claim], place: Place, results: Path, workers: int, cluster: str) -> None:
+        self.claims, self.place, self.results = claims, place, results
+        self.workers, self.cluster = workers, cluster
+        self.needed = sorted(set().union(*(claim.needs for claim in claims)))
+        self.display = Display(Console(file=sys.stderr))
+
+    @property
+    def records(self) -> Records:
+        """What is kept."""
+        return collect(self.needed, SEEDS, self.results)
+
+    def tasks(self) -> list[Task]:
+        """The measurements that are missing, those of a seed together."""
+        every = [(Run(setting, arm, seed), measure) for seed in SEEDS for setting, arm, measure in self.needed]
+        return [task for task in every if not is_measured(task, self.place, self.results)]
+
+    def runs(self, tasks: Sequence[Task]) -> list[Run]:
+        """The networks that are missing for them, a judge included."""
+        wanted = [run for run, _ in tasks if trains(run)]
+        judged = any(run.setting == "text8" and measure.startswith("curve") for run, measure in tasks)
+        judges = [Run("text8", "ar", 1)] if judged else []
+        return [run for run in dict.fromkeys([*judges, *wanted]) if not is_trained(run, self.place)]
+
+    def work(self) -> None:
+        """Train, then measure."""
+        with self.display.status("looking for what is missing"):
+            tasks = self.tasks()
+            runs = self.runs(tasks)
+            self._spread(partial(train_runs, place=self.place), runs, "training", "network")
+            self._spread(partial(measure_tasks, place=self.place, folder=self.results), tasks, "measuring", "figure")
+
+    def _spread(self, work: partial[int], items: Sequence[Run | Task], what: str, unit: str) -> None:
+        if not items:
+            return
+        self.display.update(f"{what} {counted(len(items), unit)}", 0.0)
+        if self.workers > 1 or self.cluster == "slurm":
+            for job in spread(work, items, self.place.folder / "jobs", self.workers, self.cluster):
+                job.result()
+            return
+        for done, item in enumerate(items):
+            name = item.name if isinstance(item, Run) else f"{item[0].name}, {item[1]}"
+            self.display.update(f"{what} {done + 1} of {counted(len(items), unit)}: {name}", done / len(items))
+            work([item])
+
+
+def verdict_table(claims: Sequence[Claim], records: Records) -> Table:
+    """The verdicts, one row per comparison."""
+    table = Table(title="The claims", title_justify="left")
+    for column in ("claim", "comparison", "data", "effect ± 95%", "verdict"):
+        table.add_column(column, overflow="fold")
+    for claim in claims:
+        table.add_row(claim.name.upper(), claim.title, "", "", f"[bold]{claim.verdict(records)}[/]")
+        for part in claim.comparisons:
+            role = "" if part.role == "claim" else f" ({part.role})"
+            table.add_row(
+                "", f"{part.what}{role}", part.setting, effect_words(part, records), part.verdict(records), style="dim"
+            )
+    return table

@@ -1,0 +1,90 @@
+"""Every claim from end to end at the scale that means nothing, and what the command does with wrong or old input."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from evidence.claims import CLAIMS
+from evidence.command import evidence
+from evidence.results import is_measured, measure_tasks, read_result, result_file
+from evidence.runs import Place, Run
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A folder in which all claims were run, and one of text."""
+    folder, text = tmp_path_factory.mktemp("evidence"), tmp_path_factory.mktemp("text")
+    words = "the loom weaves a thread of light and the thread weaves the loom "
+    (text / "train.txt").write_text(60 * words)
+    (text / "valid.txt").write_text(20 * words[::-1])
+    evidence(scale="tiny", out=folder, text8=text)
+    return folder, text
+
+
+def test_every_claim_runs_from_end_to_end(study: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    folder, text = study
+    page = (folder / "evidence.md").read_text()
+    for name in CLAIMS:
+        assert f"## {name.upper()}. " in page
+        assert (folder / "pictures" / f"{name}.svg").read_text().startswith("<?xml")
+    assert "not measured" not in page
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*.json")}
+    evidence(scale="tiny", out=folder, text8=text)  # nothing is left to do
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*.json")} == before
+    assert (folder / "evidence.md").read_text() == page
+    assert "training" not in capsys.readouterr().err
+
+
+def test_a_result_says_what_the_run_was_and_names_no_folder(study: tuple[Path, Path]) -> None:
+    folder, text = study
+    run = Run("text8", "udm-loo-ce", 2)
+    record = read_result(run, folder / "results")
+    assert record["run"]["weights_sha256"]
+    assert record["run"]["data_fingerprint"]
+    assert record["run"]["training"]["max_steps"] == 3
+    assert str(text) not in json.dumps(record)
+    assert str(folder) not in json.dumps(record)
+
+
+def test_other_settings_other_weights_and_lost_files_are_measured_again(
+    study: tuple[Path, Path], tmp_path: Path
+) -> None:
+    folder, text = study
+    place, task = Place(folder, "tiny", text), (Run("markov", "mdm", 1), "bound")
+    measure_tasks([task], place, tmp_path)
+    path = result_file(task[0], tmp_path)
+    first = json.loads(path.read_text())
+    assert is_measured(task, place, tmp_path)
+    for change in ("settings", "weights"):
+        altered = json.loads(path.read_text())
+        if change == "settings":
+            altered["measures"]["bound"]["settings"]["rows"] = 1
+        else:
+            altered["run"]["weights_sha256"] = "0" * 64
+        path.write_text(json.dumps(altered))
+        assert not is_measured(task, place, tmp_path)
+        measure_tasks([task], place, tmp_path)
+        assert json.loads(path.read_text()) == first
+    path.write_text("[]")
+    with pytest.raises(ValueError, match=r"mdm-1.json does not hold measurements; delete it"):
+        is_measured(task, place, tmp_path)
+
+
+def test_a_figure_does_not_depend_on_the_batch(study: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    from evidence.measures import MEASURES, bigrams
+
+    folder, text = study
+    place, run = Place(folder, "tiny", text), Run("markov", "mdm", 1)
+    whole = MEASURES["bigrams"].of(run, place)
+    monkeypatch.setattr(bigrams, "BATCH", 3)
+    assert MEASURES["bigrams"].of(run, place) == pytest.approx(whole, abs=1e-12)
+
+
+def test_wrong_input_gets_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"there is no claim 'c10'; did you mean"):
+        evidence(("c10",))
+    with pytest.raises(ValueError, match="--workers must be at least 1, got 0"):
+        evidence(workers=0)
+    with pytest.raises(ValueError, match=r"name a folder with train\.txt and valid\.txt by --text8"):
+        evidence(("c1",), scale="tiny", out=tmp_path)
