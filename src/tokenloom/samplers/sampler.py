@@ -20,12 +20,14 @@ from tokenloom.drawing.truncation import Truncation
 from tokenloom.models.model import evaluating
 from tokenloom.models.protocol import Model
 from tokenloom.posteriors import LeaveOneOut, OverTokens
+from tokenloom.samplers.beginning import device_of, first_state, steps_done
 from tokenloom.samplers.evaluator import Evaluator
 from tokenloom.samplers.given import GivenTokens, HeldPositions, ShowGiven, prompt_tokens
 from tokenloom.samplers.grids import Grid, time_grid
 from tokenloom.samplers.kernel import CORRECTORS, PREDICTORS, Corrector, Predictor, restore
 from tokenloom.samplers.results import OnStep, Samples, Step
 from tokenloom.samplers.stopping import Stopping, Until
+from tokenloom.state import Noisy
 from tokenloom.support.typed import check_fields, checked
 
 
@@ -222,6 +224,7 @@ class Sampler:
         generator: Randomness | None = None,
         on_step: OnStep | None = None,
         until: Until | None = None,
+        begin: Noisy | None = None,
     ) -> Samples:
         """Draw sequences.
 
@@ -234,6 +237,7 @@ class Sampler:
             generator: Where random numbers come from; with `RowGenerators` a row does not depend on its batch.
             on_step: Called after every step.
             until: Stops a row as soon as its most probable sequence is good; see `stopping.py`.
+            begin: Starts at this state, with the steps of the grid below its time, instead of at the prior.
 
         Returns:
             The tokens, and the network evaluations of each row.
@@ -243,9 +247,10 @@ class Sampler:
         """
         if batch < 0:
             raise ValueError(f"batch must be a whole number, at least 0, got {batch}")
-        settings, length = self.for_model(model), length_of(model, length)
+        own = begin.tokens.shape[1] if begin is not None and length is None else length
+        settings, length = self.for_model(model), length_of(model, own)
         predictor, corrector = settings.predictor, settings.corrector
-        device = _device(model, generator)
+        device = device_of(model, generator)
         if prompt is not None:
             if given is not None:
                 raise ValueError("give prompt or given, not both")
@@ -259,13 +264,13 @@ class Sampler:
             raise ValueError("until needs a model that predicts all positions at once, and a causal model does not")
         times = settings.times().to(device)
         with evaluating(model):
-            noisy = model.process.prior(batch, length, generator, device)
+            noisy = first_state(model, batch, length, begin, generator, device)
             hold = HeldPositions.make(model, given, noisy, settings.show_given)
             stopping = None if until is None else Stopping(until, hold, noisy.tokens)
             evaluate = Evaluator(model, settings.truncation, batch, stopping)
             memory = predictor.begin(model.process, noisy, generator)
             noisy = hold(noisy, generator)
-            for index in range(len(times) - 1):
+            for index in range(steps_done(times, begin), len(times) - 1):
                 before, s = noisy, times[index + 1].repeat(batch)
                 noisy, memory = predictor.advance(evaluate, noisy, s, generator, memory)
                 noisy, prediction = hold(noisy, generator), evaluate.last_at(before)
@@ -288,12 +293,3 @@ def length_of(model: Model, length: int | None) -> int:
     if found < 1:
         raise ValueError(f"length must be at least 1, got {found}")
     return found
-
-
-def _device(model: Model, generator: Randomness | None) -> torch.device:
-    device = model.device
-    if device is None:
-        device = torch.device("cpu") if generator is None else generator.device
-    if generator is not None and generator.device.type != device.type:
-        raise ValueError(f"the generator is on {generator.device} but the model is on {device}; make one there")
-    return device
