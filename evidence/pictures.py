@@ -33,14 +33,14 @@ def error(values: Sequence[float]) -> float:
 
 @dataclass(frozen=True)
 class Bounds:
-    """The bound of each arm: a dot for every seed, a bar for their mean; the entropy of the chain is the line at 0."""
+    """The bound of each arm: a dot per seed, a bar for their mean; 0 is the exact likelihood of the same rows."""
 
     arms: tuple[str, ...]
 
     def draw(self, records: Records, path: Path) -> None:
         """Write the picture; what is missing in the records is left out."""
         units = {
-            "markov": ("nats per token above the entropy", "above_entropy"),
+            "markov": ("nats per token above the exact likelihood", "above_exact"),
             "text8": ("bits per character", "bits_per_token"),
         }
         with canvas(path, 1, 2, 8.4, 0.9 + 0.3 * len(self.arms)) as (_, grid):

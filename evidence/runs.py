@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from evidence.settings import Scale, Setting, setting
+from tokenloom.models.store import model_folder
 from tokenloom.nn.base import NETWORKS, NetworkOptions
 from tokenloom.support.checks import nearest
+from tokenloom.support.reading import read_json
 from tokenloom.training.build import resolve
 from tokenloom.training.config import OptimiserConfig, Predicts, RunConfig, TrainConfig
 from tokenloom.training.loop import train
@@ -123,8 +125,16 @@ def _network(chosen: Setting, arm: str, scale: Scale) -> NetworkOptions:
 
 
 def is_trained(run: Run, place: Place) -> bool:
-    """Whether the run has ended and its model is there."""
-    return (place.run_folder(run) / "model" / "config.json").is_file()
+    """Whether the model of the last step is there; one that was interrupted leaves a model, too."""
+    folder = place.run_folder(run)
+    return model_folder(folder) is not None and steps_of(folder) == place.setting(run.setting).steps
+
+
+def steps_of(folder: Path) -> int | None:
+    """The optimiser steps behind the model of a run."""
+    record = read_json(folder / "model" / "config.json")
+    found = record.get("about", {}).get("step") if isinstance(record, dict) else None
+    return found if isinstance(found, int) else None
 
 
 def train_runs(runs: Iterable[Run], place: Place) -> int:

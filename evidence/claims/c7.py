@@ -40,7 +40,6 @@ CLAIM = Claim(
             other=Figure("hollow", "own token", "zero"),
         ),
     ),
-    beside=tuple((setting, "audm-loo", "own token") for setting in BOTH),
     picture=OwnTokens(
         ("udm-loo-ce", "udm-loo-nelbo", "udm-denoiser-ce", "udm-denoiser-nelbo", "max-coupling", "hollow")
     ),

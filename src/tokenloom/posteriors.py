@@ -28,6 +28,7 @@ from tokenloom.state import Noisy
 from tokenloom.support.checks import check_alpha, check_logits, check_tokens
 from tokenloom.support.log_space import add_evidence
 from tokenloom.support.typed import checked
+from tokenloom.support.waiting import may_ask
 from tokenloom.types import Auxiliary, Logits, PerPosition, PerRow, StateLogProbs, Tokens
 
 
@@ -134,9 +135,9 @@ class Denoiser(OverTokens):
 
     def to_leave_one_out(self, noisy: Noisy, process: Law) -> LeaveOneOut:
         evidence = process.evidence(noisy)
-        revealed = evidence.isposinf().nonzero()
-        if len(revealed):
-            row, position = revealed[0].tolist()
+        revealed = evidence.isposinf()
+        if may_ask(revealed) and bool(revealed.any()):
+            row, position = revealed.nonzero()[0].tolist()
             raise ValueError(
                 f"the denoiser at row {row}, position {position} has no leave-one-out posterior: its own token "
                 f"{int(noisy.tokens[row, position])} reveals x_0 at alpha_t = {noisy.alpha_t[row].item():g}, so the "
@@ -171,7 +172,7 @@ class Score(Posterior):
         """
         noisy = replace(noisy, alpha_t=noisy.alpha_t.double())
         alpha, log_pi = process.own_alpha(noisy).unsqueeze(-1), process.noise(noisy).log_probs()
-        if bool((alpha == 0).any()):
+        if may_ask(alpha) and bool((alpha == 0).any()):
             raise ValueError(
                 "at alpha_t = 0 every state has the same score, which says nothing of x_0; use alpha_t > 0"
             )

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Int, Shaped
 from torch import Tensor
 
 from tokenloom.types import Auxiliary, Flags, PerPosition, PerRow, Tokens
@@ -60,21 +60,19 @@ class Noisy:
         """
         return Noisy(*(None if part is None else part[index] for part in self._parts))  # type: ignore[arg-type]
 
-    def positions(self, where: Flags) -> "Noisy":
-        """The flagged positions as sequences of length one: every law here is local given a prediction.
+    def positions(self, where: "Flags | Positions") -> "Noisy":
+        """Some positions as sequences of length one: every law here is local given a prediction.
 
         Args:
-            where: Flags of the positions to take out.
+            where: The positions to take out, by flags or by index.
 
         Returns:
             A state of shape [positions, 1], in reading order, that remembers each `place`.
         """
-        row, column = where.nonzero(as_tuple=True)
-        given, aux, place = (
-            None if part is None else part[where].unsqueeze(1) for part in (self.given, self.aux, self.place)
-        )
-        tokens, own = self.tokens[where].unsqueeze(1), column.unsqueeze(1)
-        return Noisy(tokens, self.t[row], self.alpha_t[row], aux, given, own if place is None else place)
+        at = where if isinstance(where, Positions) else Positions.of(where)
+        given, aux, place = (None if part is None else at.take(part) for part in (self.given, self.aux, self.place))
+        own = at.column.unsqueeze(1) if place is None else place
+        return Noisy(at.take(self.tokens), self.t[at.row], self.alpha_t[at.row], aux, given, own)
 
     def to(self, device: torch.device | str) -> "Noisy":
         """The same state on another device; levels stay float64.
@@ -90,3 +88,53 @@ class Noisy:
     @property
     def _parts(self) -> tuple[Tensor | None, ...]:
         return self.tokens, self.t, self.alpha_t, self.aux, self.given, self.place
+
+
+@dataclass(frozen=True)
+class Positions:
+    """Some positions of a batch by index, in reading order."""
+
+    row: Int[Tensor, "positions"]
+    """The row of each."""
+    column: Int[Tensor, "positions"]
+    """Its place in the row."""
+
+    @classmethod
+    def of(cls, where: Flags) -> "Positions":
+        """The flagged positions; their number is the one thing that the host must wait for.
+
+        Args:
+            where: Flags of positions.
+
+        Returns:
+            Their indices.
+        """
+        return cls(*where.nonzero(as_tuple=True))
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def take(self, values: Shaped[Tensor, "batch length"]) -> Shaped[Tensor, "positions 1"]:
+        """The values of these positions.
+
+        Args:
+            values: One value per position of the batch.
+
+        Returns:
+            One value per position taken.
+        """
+        return values[self.row, self.column].unsqueeze(1)
+
+    def put(
+        self, values: Shaped[Tensor, "batch length"], here: Shaped[Tensor, "positions 1"]
+    ) -> Shaped[Tensor, "batch length"]:
+        """The values of the batch with those of these positions replaced.
+
+        Args:
+            values: One value per position of the batch.
+            here: The new values of these positions.
+
+        Returns:
+            New values of the batch.
+        """
+        return values.index_put((self.row, self.column), here.squeeze(1))

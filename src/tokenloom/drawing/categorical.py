@@ -40,6 +40,18 @@ def draw(logits: Float[Tensor, "*shape vocab"], generator: Randomness | None = N
     return invert(probabilities(logits), uniform(tuple(logits.shape[:-1]), generator, logits.device))
 
 
+def draw_each(
+    logits: Float[Tensor, "batch length vocab"], u: Float[Tensor, "batch length"]
+) -> Int[Tensor, "batch length"]:
+    """One token from softmax(logits) at every position, for its uniform number."""
+    rows, numbers = logits.flatten(0, 1), u.flatten()
+
+    def drawn(part: slice) -> Tensor:
+        return invert(probabilities(rows[part]), numbers[part])
+
+    return by_chunks(len(rows), rows.shape[-1], drawn).view(u.shape)
+
+
 def draw_where(
     logits: Float[Tensor, "batch length vocab"], where: Bool[Tensor, "batch length"], u: Float[Tensor, "batch length"]
 ) -> Int[Tensor, "positions"]:

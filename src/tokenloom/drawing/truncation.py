@@ -28,6 +28,7 @@ from tokenloom.support.checks import check_finite_maximum
 from tokenloom.support.chunks import by_chunks
 from tokenloom.support.registry import build
 from tokenloom.support.typed import check_fields, checked
+from tokenloom.support.waiting import may_ask
 
 DIGIT = 10
 BASE = 1 << DIGIT
@@ -171,7 +172,8 @@ def top_k_set(values: Float[Tensor, "rows vocab"], k: int) -> Bool[Tensor, "rows
 
 def top_p_set(probs: Float[Tensor, "rows vocab"], p: float) -> Bool[Tensor, "rows vocab"]:
     """Flags of the smallest set of most probable tokens with mass >= p; `probs` are float32."""
-    return _by_sorting(probs, p) if probs.shape[-1] <= SORTED else _by_digits(probs, p)
+    short = probs.shape[-1] <= SORTED or not may_ask(probs)  # the digits of a long row take several answers
+    return _by_sorting(probs, p) if short else _by_digits(probs, p)
 
 
 def _by_sorting(probs: Tensor, p: float) -> Tensor:

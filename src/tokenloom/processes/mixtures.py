@@ -12,9 +12,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from tokenloom.drawing.categorical import draw_where, invert, probabilities
+from tokenloom.drawing.categorical import draw_each, draw_where, invert, probabilities
 from tokenloom.drawing.randomness import Randomness, uniform
 from tokenloom.processes.noise import Noise
+from tokenloom.support.waiting import may_ask
 from tokenloom.types import PerPosition, StateLogProbs, Tokens
 
 STAY, PREDICTION, NOISE = range(3)
@@ -92,7 +93,9 @@ class Mixture(Branches):
     def _draw_predictions(self, tokens: Tokens, where: Tensor, u: PerPosition) -> Tokens:
         if not self.prediction.is_floating_point():
             return torch.where(where, self.prediction, tokens)
-        return tokens.masked_scatter(where, draw_where(self.prediction, where, u))
+        if may_ask(where):
+            return tokens.masked_scatter(where, draw_where(self.prediction, where, u))
+        return torch.where(where, draw_each(self.prediction, u), tokens)
 
 
 @dataclass(frozen=True)

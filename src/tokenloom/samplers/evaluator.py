@@ -18,15 +18,16 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from tokenloom.drawing.categorical import draw_where
+from tokenloom.drawing.categorical import draw_each
 from tokenloom.drawing.truncation import Truncation
 from tokenloom.models.protocol import Model
 from tokenloom.posteriors import Denoiser, OverTokens, Posterior, convert_at
 from tokenloom.processes.base import Process
 from tokenloom.processes.mixtures import Mixture
 from tokenloom.samplers.stopping import Stopping
-from tokenloom.state import Noisy
+from tokenloom.state import Noisy, Positions
 from tokenloom.support.chunks import by_chunks
+from tokenloom.support.waiting import may_ask, surely_none
 from tokenloom.types import Flags, PerPosition, PerRow, Tokens
 
 Kind = TypeVar("Kind", bound=OverTokens)
@@ -36,8 +37,8 @@ Kind = TypeVar("Kind", bound=OverTokens)
 class LocalPrediction:
     """Predictions at some positions of a batch, with the state of each as a sequence of length one."""
 
-    where: Flags
-    """Flags of these positions in the batch."""
+    where: Positions
+    """These positions in the batch."""
     noisy: Noisy
     """Their state, [positions, 1]."""
     posterior: OverTokens
@@ -52,7 +53,7 @@ class LocalPrediction:
         Returns:
             One value per position.
         """
-        return values[self.where.nonzero()[:, 0]]
+        return values[self.where.row]
 
     def of_position(self, values: Float[Tensor, "batch length"]) -> Float[Tensor, "positions 1"]:
         """From one value per position of the batch, those of these positions.
@@ -63,7 +64,7 @@ class LocalPrediction:
         Returns:
             One value per position asked about.
         """
-        return values[self.where].unsqueeze(1)
+        return self.where.take(values)
 
     def put(self, tokens: Tokens, drawn: Int[Tensor, "positions 1"]) -> Tokens:
         """The batch's tokens with those of these positions replaced.
@@ -75,7 +76,7 @@ class LocalPrediction:
         Returns:
             New tokens of the batch.
         """
-        return tokens.masked_scatter(self.where, drawn)
+        return self.where.put(tokens, drawn)
 
     def draw(self, tokens: Tokens, u: PerPosition) -> Tokens:
         """The batch's tokens with those of these positions drawn from the prediction.
@@ -87,8 +88,7 @@ class LocalPrediction:
         Returns:
             New tokens of the batch.
         """
-        logits, everywhere = self.posterior.logits, torch.ones_like(self.noisy.tokens, dtype=torch.bool)
-        return self.put(tokens, draw_where(logits, everywhere, self.of_position(u)).unsqueeze(1))
+        return self.put(tokens, draw_each(self.posterior.logits, self.of_position(u)))
 
     def draw_from(self, law: Mixture, tokens: Tokens, branch: PerPosition, token: PerPosition) -> Tokens:
         """The batch's tokens with those of these positions drawn from a law over them.
@@ -121,6 +121,7 @@ class Evaluator:
         self.model, self.truncation, self.stopping = model, truncation, stopping
         self.evaluations = torch.zeros(batch, dtype=torch.int64)
         self.last: LazyPrediction | None = None
+        self._broken: Tensor | None = None
 
     @property
     def process(self) -> Process:
@@ -131,6 +132,33 @@ class Evaluator:
     def step_kind(self) -> type[OverTokens]:
         """The representation that a reverse step of this model is made from."""
         return self.process.step_representation(self.model.predicts)
+
+    def usable(self, logits: Float[Tensor, "positions 1 vocab"]) -> Float[Tensor, "positions 1 vocab"]:
+        """Logits from which something can be drawn; that there were others is remembered on the device for `check`.
+
+        Args:
+            logits: What the network put out.
+
+        Returns:
+            The same, with zeros in the place of rows that hold NaN, +inf or nothing but -inf.
+        """
+        if may_ask(logits):  # they are looked at where they are used
+            return logits
+        broken = ~logits.amax(-1, keepdim=True).isfinite()
+        self._broken = broken.any() if self._broken is None else self._broken | broken.any()
+        return logits.masked_fill(broken, 0)
+
+    def check(self) -> None:
+        """Raise if logits in this run were what nothing can be drawn from; the host waits for the answer.
+
+        Raises:
+            ValueError: If a position had NaN, +inf or nothing but -inf.
+        """
+        if self._broken is not None and bool(self._broken):
+            raise ValueError(
+                "the network's logits held NaN, +inf or only -inf in this run, so its samples mean nothing; run it on "
+                "the CPU to see where"
+            )
 
     def last_at(self, noisy: Noisy) -> "LazyPrediction":
         """The prediction at a state, the last one if it was there.
@@ -190,20 +218,21 @@ class LazyPrediction:
         Returns:
             The prediction at these positions alone.
         """
-        model, noisy = self.evaluator.model, self.noisy.positions(where)
-        if not len(noisy.tokens):
-            return LocalPrediction(where, noisy, kind(torch.zeros(0, 1, model.process.vocab_size, device=where.device)))
-        features, (row, column) = self._evaluated(where.any(1)), where.nonzero(as_tuple=True)
+        at, vocab_size = Positions.of(where), self.evaluator.process.vocab_size
+        noisy = self.noisy.positions(at)
+        if not len(at):
+            return LocalPrediction(at, noisy, kind(torch.zeros(0, 1, vocab_size, device=where.device)))
+        features = self._evaluated(where.any(1))
 
         def logits(part: slice) -> Tensor:
-            return self._part(features[row[part], column[part]], noisy.sequences(part), kind, truncated).logits
+            return self._part(features[at.row[part], at.column[part]], noisy.sequences(part), kind, truncated).logits
 
-        return LocalPrediction(where, noisy, kind(by_chunks(len(row), model.process.vocab_size, logits)))
+        return LocalPrediction(at, noisy, kind(by_chunks(len(at), vocab_size, logits)))
 
     def _part(self, features: Tensor, noisy: Noisy, kind: type[Kind], truncated: bool) -> Kind:
         """The prediction at some positions from their features."""
         model = self.evaluator.model
-        logits = model.head(features).unsqueeze(1)
+        logits = self.evaluator.usable(model.head(features).unsqueeze(1))
         posterior = model.interpret(logits.to(torch.promote_types(logits.dtype, torch.float32)), noisy)
         if not truncated or self.evaluator.truncation is None:
             return convert_at(posterior, kind, noisy, model.process)
@@ -212,12 +241,15 @@ class LazyPrediction:
     def _truncated(self, posterior: Posterior, kind: type[Kind], noisy: Noisy) -> Kind:
         truncation, process = self.evaluator.truncation, self.evaluator.process
         assert truncation is not None
-        if isinstance(posterior, Denoiser) and kind is Denoiser:
-            hidden = process.evidence(noisy).isfinite().squeeze(1)
-            if not bool(hidden.all()):
-                part = self._truncated(Denoiser(posterior.logits[hidden]), kind, noisy.sequences(hidden))
-                return kind(posterior.logits.index_put((hidden,), part.logits))
-        return convert_at(truncation(convert_at(posterior, truncation.on, noisy, process)), kind, noisy, process)
+        revealed = process.evidence(noisy).isposinf()
+        if not (isinstance(posterior, Denoiser) and kind is Denoiser) or surely_none(revealed):
+            return convert_at(truncation(convert_at(posterior, truncation.on, noisy, process)), kind, noisy, process)
+        if may_ask(revealed):
+            hidden = ~revealed.squeeze(1)
+            part = self._truncated(Denoiser(posterior.logits[hidden]), kind, noisy.sequences(hidden))
+            return kind(posterior.logits.index_put((hidden,), part.logits))
+        cut = convert_at(truncation(convert_at(posterior, truncation.on, noisy, process)), kind, noisy, process)
+        return kind(torch.where(revealed.unsqueeze(-1), posterior.logits, cut.logits))
 
     def everywhere(self, kind: type[Kind], truncated: bool = True) -> Kind:
         """The prediction at every position.
@@ -235,9 +267,9 @@ class LazyPrediction:
     def _evaluated(self, needed: Bool[Tensor, "batch"]) -> Tensor:
         """Features with the needed rows filled in."""
         missing = needed & ~self._known
-        if bool(missing.any()):
-            self.evaluator.evaluations += missing.cpu()
-            rows = missing.nonzero().squeeze(1)
+        rows = missing.nonzero().squeeze(1)
+        if len(rows):
+            self.evaluator.evaluations = self.evaluator.evaluations.to(missing.device) + missing
             whole = len(rows) == len(missing)
             fresh = self.evaluator.model.body(self.noisy if whole else self.noisy.sequences(rows))
             if whole:

@@ -274,7 +274,7 @@ class Sampler:
                 before, s = noisy, times[index + 1].repeat(batch)
                 noisy, memory = predictor.advance(evaluate, noisy, s, generator, memory)
                 noisy, prediction = hold(noisy, generator), evaluate.last_at(before)
-                if corrector is not None and times[index + 1] > 0:
+                if corrector is not None and index + 2 < len(times):
                     corrected = hold(corrector.correct(evaluate, noisy, generator, index), generator)
                     memory = predictor.corrected(memory, corrected.tokens != noisy.tokens)
                     noisy = corrected
@@ -282,7 +282,9 @@ class Sampler:
                     on_step(Step(index + 1, len(times) - 1, before, noisy, prediction))
                 if stopping is not None and bool(stopping.done.all()):
                     break
-        return Samples(noisy.tokens if stopping is None else stopping.result(noisy.tokens), evaluate.evaluations)
+        evaluate.check()
+        tokens = noisy.tokens if stopping is None else stopping.result(noisy.tokens)
+        return Samples(tokens, evaluate.evaluations.cpu())
 
 
 def length_of(model: Model, length: int | None) -> int:

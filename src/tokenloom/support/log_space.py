@@ -5,6 +5,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from tokenloom.support.chunks import chunks
+from tokenloom.support.waiting import surely_none
 
 Logits = Float[Tensor, "batch length vocab"]
 PerPosition = Float[Tensor, "batch length"]
@@ -19,7 +20,7 @@ def add_evidence(logits: Logits, x_t: Tokens, evidence: PerPosition) -> Logits:
     shift = torch.where(is_token & evidence.isfinite(), evidence, 0).to(logits.dtype).unsqueeze(-1)
     shifted = logits.scatter_add(-1, index, shift)
     revealed = (is_token & evidence.isposinf()).unsqueeze(-1)
-    if not bool(revealed.any()):
+    if surely_none(revealed):
         return shifted
     own = torch.where(revealed, 0, shifted.gather(-1, index))
     return shifted.masked_fill(revealed, -torch.inf).scatter(-1, index, own)
@@ -49,6 +50,6 @@ def log_total(logits: Float[Tensor, "*shape vocab"]) -> Float[Tensor, "*shape"]:
     """logsumexp, with the gradient 0 rather than NaN where nothing is possible."""
     total = logits.logsumexp(-1)
     nothing = total == -torch.inf
-    if not bool(nothing.any()):
+    if surely_none(nothing):
         return total
     return logits.masked_fill(nothing.unsqueeze(-1), 0).logsumexp(-1).masked_fill(nothing, -torch.inf)

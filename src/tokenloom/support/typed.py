@@ -64,6 +64,11 @@ class _Inside(threading.local):
 _inside = _Inside()
 
 
+def inside_a_call() -> bool:
+    """Whether a checked function has called what runs here."""
+    return _inside.a_call
+
+
 def check_fields(part: Any) -> None:
     """Raise unless every field of a dataclass has the type it is declared with."""
     hints = _hints(part.__class__)

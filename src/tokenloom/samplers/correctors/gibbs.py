@@ -149,4 +149,4 @@ def margins(prediction: LazyPrediction) -> PerPosition:
         law = conditional_log_probs(LeaveOneOut(local.posterior.logits), local.noisy, process).double()
         own = law.gather(-1, own_index).squeeze(-1)
         best = law.scatter(-1, own_index, -torch.inf).amax(-1)
-    return torch.full_like(noisy.tokens, torch.inf, dtype=torch.float64).masked_scatter(local.where, own - best)
+    return local.where.put(torch.full_like(noisy.tokens, torch.inf, dtype=torch.float64), own - best)

@@ -56,7 +56,7 @@ class Confidence(Predictor):
         prediction = evaluate(noisy)
         local = prediction.at(hidden & (count > 0), Denoiser)
         sure = self._score(torch.softmax(local.posterior.logits.float(), -1)).double()
-        doubt = torch.full_like(order, torch.inf).masked_scatter(local.where, -sure)
+        doubt = local.where.put(torch.full_like(order, torch.inf), -sure)
         arriving = prediction.at(smallest(doubt - self.temperature * gumbel(order), count, order), Denoiser)
         return process.move_to(noisy, arriving.draw(noisy.tokens, token), s)
 

@@ -44,7 +44,7 @@ class Planned(Predictor):
         p, _ = split_probability(local.posterior.logits, local.noisy.tokens)
         alpha = local.of_row(noisy.alpha_t)[:, None]
         pi = process.noise(local.noisy).probability_of(local.noisy.tokens)
-        planner = torch.zeros_like(order).masked_scatter(local.where, (1 - alpha) * pi / (alpha * p + (1 - alpha) * pi))
+        planner = local.where.put(torch.zeros_like(order), (1 - alpha) * pi / (alpha * p + (1 - alpha) * pi))
         gamma = ((process.alpha(s) - noisy.alpha_t) / (1 - noisy.alpha_t))[:, None]
         count = torch.floor(gamma * planner.sum(1, keepdim=True) + rounding).long()
         chosen = smallest(-(planner.log() + gumbel(order)), count)

@@ -51,7 +51,7 @@ class Routing(Predictor):
         prediction = evaluate(noisy)
         local = prediction.at(free, Denoiser)
         surest = torch.softmax(local.posterior.logits.float(), -1).amax(-1)
-        doubt = torch.full_like(branch, torch.inf).masked_scatter(local.where, -surest.double())
+        doubt = local.where.put(torch.full_like(branch, torch.inf), -surest.double())
         count = torch.floor(free.sum(1, keepdim=True) * process.alpha(s)[:, None] + 1e-9).long()
         chosen = smallest(doubt, count, order)
         _, lost = survival(process.alpha(s)[:, None], noisy.alpha_t[:, None])

@@ -1,0 +1,107 @@
+"""How often a step makes the host wait for the device, counted by what is dispatched;
+and that not asking changes nothing.
+
+`FREE` without the CPU makes this machine one whose values must be waited for.
+"""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import tokenloom as tl
+from tests.samplers.test_conformance import RUNS, K, L, Run, generator, made, plain
+from tokenloom.nn import DiT, TransformerConfig
+from tokenloom.samplers import Sampler
+from tokenloom.support import waiting
+
+WAITS = {
+    *("aten::_local_scalar_dense", "aten::nonzero", "aten::masked_select", "aten::equal", "aten::bincount"),
+    *("aten::_unique2", "aten::unique_dim"),
+}
+INDEXED = {"aten::index", "aten::index_put", "aten::index_put_"}
+MOST = 2
+"""Where a prediction is drawn from, and which rows must be evaluated for it."""
+PROCESSES = [tl.Uniform, tl.Masked, tl.AbsorbingUniform, tl.MaxCoupling, tl.Hybrid]
+
+
+class Waits(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Counts the operations whose result, or its shape, the host must know; flags as an index are one."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.counts: Counter[str] = Counter()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = func._schema.name
+        by_flags = name in INDEXED and any(part is not None and part.dtype == torch.bool for part in args[1])
+        if name in WAITS or by_flags:
+            self.counts[name] += 1
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.fixture
+def slow_answers(monkeypatch: pytest.MonkeyPatch, as_a_user: None) -> None:
+    monkeypatch.setattr(waiting, "FREE", frozenset())
+
+
+def network_model(kind: type[tl.Process], vocab_size: int) -> tl.DiffusionModel:
+    torch.manual_seed(0)
+    process = kind(vocab_size)
+    config = TransformerConfig(
+        vocab_size=vocab_size, num_states=process.input_states, length=8, width=16, depth=1, heads=2,
+        absorbing=process.shows_auxiliary,
+    )  # fmt: skip
+    network = DiT(config)
+    torch.nn.init.normal_(network.head.weight, std=0.3)  # type: ignore[arg-type]
+    return tl.DiffusionModel(network, process, predicts=process.default_predicts)
+
+
+def waits_per_step(model: tl.DiffusionModel, **options: Any) -> float:
+    """Those of sixteen steps minus those of eight: what a run asks once does not count."""
+    found: list[int] = []
+    for steps in (8, 16):
+        with Waits() as waits:
+            tl.sample(model, 4, steps=steps, generator=generator(), **options)
+        found.append(sum(waits.counts.values()))
+    return (found[1] - found[0]) / 8
+
+
+@pytest.mark.usefixtures("slow_answers")
+@pytest.mark.parametrize("options", [{}, {"top_p": 0.9}, {"temperature": 0.8}], ids=str)
+@pytest.mark.parametrize("kind", PROCESSES)
+def test_a_step_waits_for_the_host_at_most_twice(kind: type[tl.Process], options: dict[str, float]) -> None:
+    assert 0 < waits_per_step(network_model(kind, 20), **options) <= MOST
+
+
+@pytest.mark.usefixtures("as_a_user")
+def test_where_asking_is_free_more_is_asked() -> None:
+    """The count can fail: with all checks and branches a step asks many times."""
+    assert waits_per_step(network_model(tl.Masked, 20), top_p=0.9) > 3 * MOST
+
+
+@pytest.mark.usefixtures("as_a_user")
+@pytest.mark.parametrize("top_p", [1.0, 0.8])
+@pytest.mark.parametrize("run", RUNS, ids=str)
+def test_not_asking_draws_the_same_tokens(run: Run, top_p: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    predictor, corrector, kind = run
+    model = plain(kind)
+    sampler = Sampler.of(predictor, corrector, steps=6, top_p=top_p)
+    asked = sampler.run(model, 5, length=L, generator=generator(3))
+    monkeypatch.setattr(waiting, "FREE", frozenset())
+    not_asked = sampler.run(model, 5, length=L, generator=generator(3))
+    assert torch.equal(asked.tokens, not_asked.tokens)
+    assert torch.equal(asked.evaluations, not_asked.evaluations)
+
+
+@pytest.mark.usefixtures("slow_answers")
+def test_logits_that_nothing_can_be_drawn_from_are_told_at_the_end() -> None:
+    def network(tokens: torch.Tensor, time: torch.Tensor) -> torch.Tensor:
+        broken = torch.where(time < 0.5, torch.nan, 0.0)
+        return broken[:, None, None].expand(*tokens.shape, K).float()
+
+    model = tl.DiffusionModel(network, made(tl.Uniform), predicts=tl.LeaveOneOut)
+    with pytest.raises(ValueError, match=r"logits held NaN, \+inf or only -inf in this run"):
+        tl.sample(model, 2, length=L, steps=4, generator=generator())
