@@ -21,6 +21,7 @@ from tokenloom.support.checks import nearest
 from tokenloom.support.display import Display
 from tokenloom.support.extras import optional
 from tokenloom.support.files import check_writable
+from tokenloom.support.ranks import on_its_own, ranks
 from tokenloom.support.words import counted
 
 FOLDER = Path(__file__).parent
@@ -59,6 +60,8 @@ def evidence(
         check_writable(place)
     study = Study(asked, Place(out, scale, text8), folder, workers, cluster)
     study.work()
+    if not study.ranks.first:
+        return
     records = study.records
     console = Console()
     console.print(verdict_table(asked, records))
@@ -82,7 +85,8 @@ class Study:
         self.claims, self.place, self.results = claims, place, results
         self.workers, self.cluster = workers, cluster
         self.needed = sorted(set().union(*(claim.needs for claim in claims)))
-        self.display = Display(Console(file=sys.stderr))
+        self.ranks = ranks()
+        self.display = Display(Console(file=sys.stderr, quiet=not self.ranks.first))
 
     @property
     def records(self) -> Records:
@@ -103,7 +107,7 @@ class Study:
 
     def work(self) -> None:
         """Train, then measure."""
-        with self.display.status("looking for what is missing"):
+        with self.ranks.together(), self.display.status("looking for what is missing"):
             tasks = self.tasks()
             runs = self.runs(tasks)
             self._spread(partial(train_runs, place=self.place), runs, "training", "network")
@@ -113,6 +117,11 @@ class Study:
         if not items:
             return
         self.display.update(f"{what} {counted(len(items), unit)}", 0.0)
+        if self.ranks.count > 1:
+            with on_its_own():  # each process trains networks of its own
+                work(items[self.ranks.rank :: self.ranks.count])
+            self.ranks.wait()
+            return
         if self.workers > 1 or self.cluster == "slurm":
             for job in spread(work, items, self.place.folder / "jobs", self.workers, self.cluster):
                 job.result()

@@ -120,7 +120,7 @@ def test_watch_shows_every_step_and_out_holds_everything(
         (["--prompt", "ZEBRA"], "Z"),
         (["--num", "0"], "--num and --batch must be at least 1"),
         (["--corrector-steps", "-1"], "--corrector-steps must not be negative, got -1"),
-        (["--out", "."], ". is a folder; name a file with --out, such as samples.json"),
+        (["--out", str(Path(__file__).parent)], "holds other files, such as"),
         (["--out", "/dev/null/here.json"], "cannot write to /dev/null: "),
         (["--corrector", "informd"], "there is no corrector 'informd'; did you mean informed"),
         (["--corrector-steps", "5", "--steps", "6"], "takes at least 7 evaluations, got steps=6"),

@@ -22,8 +22,10 @@ from tokenloom.evaluation.runs import Run, Weights, named, open_runs
 from tokenloom.evaluation.tasks import TASKS, EvaluationTask
 from tokenloom.evaluation.zero_shot import Cell, Progress, Settings, score_language_model, score_run
 from tokenloom.models.store import model_folder
+from tokenloom.objectives.likelihood import Workers
 from tokenloom.support.display import Display
 from tokenloom.support.files import check_writable, write_json
+from tokenloom.support.ranks import Ranks, ranks
 
 Subject = Run | CausalLM
 Results = dict[str, dict[str, Cell]]
@@ -62,14 +64,16 @@ def evaluate(
         task: likelihood, or another task such as sudoku (with options of its own: `--task sudoku --help`); `--tasks`
             runs tasks of the language-model evaluation harness (`--tasks my_tasks/ --help`).
     """
-    display = Display(Console(file=sys.stderr))
+    mine = ranks()
+    display = Display(Console(file=sys.stderr, quiet=not mine.first))
     with display.status("loading"):
         subjects = _subjects([named(run, part) for run in runs for part in process or (None,)], weights)
     for folder in {_folder(subject, out) for subject in subjects}:
         check_writable(folder)
     if settings.length is None:
         settings = replace(settings, length=next((it.length for it in subjects if isinstance(it, Run)), None))
-    _score_all(subjects, data, settings, out, display)
+    with mine.together():
+        _score_all(subjects, data, settings, out, display, mine)
 
 
 def _task_command(kind: type[EvaluationTask]) -> Callable[..., None]:
@@ -96,9 +100,9 @@ def _task_command(kind: type[EvaluationTask]) -> Callable[..., None]:
 
 
 def _score_all(
-    subjects: list[Subject], data: tuple[str, ...], settings: Settings, out: str | None, display: Display
+    subjects: list[Subject], data: tuple[str, ...], settings: Settings, out: str | None, display: Display, mine: Ranks
 ) -> None:
-    """Every figure is written as soon as it is known; the tables come at the end."""
+    """Every figure is written as soon as it is known; the tables come at the end, all by the first process."""
     results: Results = {}
     written: list[Path] = []
     total = len(subjects) * max(1, len(data))
@@ -108,11 +112,12 @@ def _score_all(
             for source in data or (None,):
                 what, done = f"{row_name(subject)} on {source or 'its own data'}", len(written)
                 display.update(f"{what}: reading the data", done / total)
-                cell = _score(subject, source, settings, partial(_show_share, display, what, done, total))
+                cell = _score(subject, source, settings, partial(_show_share, display, what, done, total), mine)
                 column = cell.data.name if source is None else column_name(source, data)
                 row[column] = cell
-                written.append(_write(subject, column, cell, settings, out))
-    console = Console()
+                if mine.first:
+                    written.append(_write(subject, column, cell, settings, out))
+    console = Console(quiet=not mine.first)
     console.print(figures_table(results))
     console.print(data_table(results))
     for path in written:
@@ -134,9 +139,9 @@ def _show_share(display: Display, what: str, done: int, total: int, share: float
     display.update(what, (done + share) / total)
 
 
-def _score(subject: Subject, source: str | None, settings: Settings, on_progress: Progress) -> Cell:
+def _score(subject: Subject, source: str | None, settings: Settings, on_progress: Progress, mine: Ranks) -> Cell:
     if isinstance(subject, Run):
-        return score_run(subject, source, settings, on_progress)
+        return score_run(subject, source, settings, on_progress, Workers(mine.rank, mine.count, mine.add))
     if source is None:
         raise ValueError(f"{subject.name} is a language model without data of its own; name the text with --data")
     return score_language_model(subject, source, settings, on_progress)

@@ -26,6 +26,7 @@ from tokenloom.evaluation.frontier_plots import draw_html, draw_png
 from tokenloom.evaluation.points import check_points
 from tokenloom.support.display import Display
 from tokenloom.support.extras import optional
+from tokenloom.support.ranks import ranks
 from tokenloom.support.words import counted
 
 
@@ -85,13 +86,18 @@ def frontier(config: Annotated[FrontierConfig, tyro.conf.arg(name="")]) -> None:
     )
     for library in ("matplotlib", "plotly"):
         optional(library, "evaluate")
-    points, console, display = sweep.points(), Console(), Display(Console(file=sys.stderr))
+    mine = ranks()
+    points, console = sweep.points(), Console(quiet=not mine.first)
+    display = Display(Console(file=sys.stderr, quiet=not mine.first))
     with display.status("loading"):
         check_points(points)
         done = sum(point.file(config.out).is_file() for point in points)
     console.print(f"{counted(len(points), 'point')}, {done} of them already in {config.out}", highlight=False)
-    with display.status(f"judging {counted(len(points), 'point')}"):
-        if config.workers > 1 or config.cluster == "slurm":
+    with mine.together(), display.status(f"judging {counted(len(points), 'point')}"):
+        if mine.count > 1:
+            run_points(points[mine.rank :: mine.count], config.out, lambda record: None)
+            mine.wait()
+        elif config.workers > 1 or config.cluster == "slurm":
             for job in submit_points(points, config.out, config.workers, config.cluster):
                 job.result()
         judged: list[Record] = []
@@ -101,6 +107,8 @@ def frontier(config: Annotated[FrontierConfig, tyro.conf.arg(name="")]) -> None:
             display.update(f"point {len(judged)} of {len(points)}: {record['family']}", len(judged) / len(points))
 
         records = run_points(points, config.out, judge)
+    if not mine.first:
+        return
     write_table(records, config.out)
     draw_png(records, config.out / "frontier.png")
     draw_html(records, config.out / "frontier.html")

@@ -3,8 +3,8 @@
 import json as json_library
 import sys
 import time
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -20,6 +20,7 @@ from torch import Tensor
 
 from tokenloom.cli.given import read_given
 from tokenloom.cli.registry import COMMANDS
+from tokenloom.cli.sample_shards import begin, is_folder, missing, write_shard
 from tokenloom.cli.samples_file import check_out, write_samples
 from tokenloom.data.view import draw as draw_tokens
 from tokenloom.data.view import frame
@@ -27,9 +28,11 @@ from tokenloom.drawing.randomness import RowGenerators, derive_seed
 from tokenloom.evaluation.runs import Run, named, open_run
 from tokenloom.evaluation.sizes import check_sampling
 from tokenloom.processes import PROCESSES
-from tokenloom.samplers import CORRECTORS, PREDICTORS, Step
+from tokenloom.samplers import CORRECTORS, PREDICTORS, Samples, Step
 from tokenloom.samplers.options import SamplerOptions
+from tokenloom.samplers.results import OnStep
 from tokenloom.support.display import Display
+from tokenloom.support.ranks import ranks
 from tokenloom.support.registry import Directory
 from tokenloom.support.words import counted
 
@@ -62,7 +65,10 @@ class SampleConfig:
     json: bool = False
     """Print JSON with everything needed to repeat it."""
     out: Path | None = None
-    """Write the same JSON to this file (or, ending in .png, pictures such as digits)."""
+    """Write the same JSON to this file (ending in .png, pictures such as digits), or stream the samples to this folder,
+    one JSON line each, in shards; what is there already is not drawn again."""
+    shard: int = 1000
+    """Samples per file of a folder."""
 
     @property
     def settings(self) -> SamplerOptions:
@@ -90,24 +96,29 @@ def sample(config: Annotated[SampleConfig, tyro.conf.arg(name="")]) -> None:
     with display.status("loading the model"):
         run = open_run(named(config.run, config.process))
     given, length = read_given(run, config.prompt, config.infill, config.length)
-    check_sampling(run.model, config.num, config.batch, config.settings.steps, length)
+    options = asdict(config)
+    for name in ("watch", "json", "out", "shard", "sampling"):
+        options.pop(name)
+    provenance = run.provenance() | {"options": options | asdict(config.settings)}
+    folder = config.out if is_folder(config.out) else None
+    at_once = config.num if folder is None else min(config.num, config.shard)
+    check_sampling(run.model, at_once, config.batch, config.settings.steps, length)
+    if folder is not None:
+        _stream(run, config, folder, provenance, partial(_draw_rows, run, config, given, length), display)
+        return
+    if ranks().count > 1:
+        raise ValueError("several processes write their samples to a folder; name one with --out samples/")
     if config.out is not None:
         check_out(config.out, run.decoder, length)
     console = Console()
-    with catch_warnings(record=True) as noted, nullcontext() if config.watch else display.status("sampling"):
-        simplefilter("default")
+    with _noted(display), nullcontext() if config.watch else display.status("sampling"):
         tokens, evaluations, seconds = draw(run, config, given, length, display)
-    for sentence in dict.fromkeys(str(warning.message) for warning in noted):
-        display.console.print(f"[yellow]beware:[/] {escape(sentence)}", highlight=False, soft_wrap=True)
-    options = asdict(config)
-    for name in ("watch", "json", "out", "sampling"):
-        options.pop(name)
     record = {
         "samples": run.decoder(tokens),
         "tokens": tokens.tolist(),
         "evaluations": evaluations,
         "seconds_per_sample": round(seconds / config.num, 4),
-        "provenance": run.provenance() | {"options": options | asdict(config.settings)},
+        "provenance": provenance,
     }
     if config.out is not None:
         write_samples(config.out, record, tokens, run)
@@ -125,18 +136,63 @@ def draw(
     run: Run, config: SampleConfig, given: tuple[Tensor, Tensor] | None, length: int | None, display: Display
 ) -> tuple[Tensor, float, float]:
     """Tokens, mean evaluations per sequence, and seconds."""
-    sampler = config.settings.sampler_value()
     parts, evaluations, start = [], 0, time.perf_counter()
     for first in range(0, config.num, config.batch):
-        seeds = [derive_seed(config.seed, "row", row) for row in range(first, min(first + config.batch, config.num))]
+        rows = range(first, min(first + config.batch, config.num))
         with watching(run, config.watch and first == 0, given) as show:
-            on_step = show or partial(_show_share, display, config, first, len(seeds))
-            samples = sampler.run(
-                run.model, len(seeds), length=length, given=given, generator=RowGenerators(seeds), on_step=on_step
-            )
+            on_step = show or partial(_show_share, display, config, first, len(rows))
+            samples = _draw_rows(run, config, given, length, rows, on_step)
         parts.append(samples.tokens)
         evaluations += int(samples.evaluations.sum())
     return torch.cat(parts), evaluations / config.num, time.perf_counter() - start
+
+
+def _draw_rows(
+    run: Run,
+    config: SampleConfig,
+    given: tuple[Tensor, Tensor] | None,
+    length: int | None,
+    rows: range,
+    on_step: OnStep | None = None,
+) -> Samples:
+    """Some rows, each with random numbers of its own."""
+    generator = RowGenerators([derive_seed(config.seed, "row", row) for row in rows])
+    sampler = config.settings.sampler_value()
+    return sampler.run(run.model, len(rows), length=length, given=given, generator=generator, on_step=on_step)
+
+
+@contextmanager
+def _noted(display: Display) -> Iterator[None]:
+    """Warnings of the block as lines, each once, after it."""
+    with catch_warnings(record=True) as noted:
+        simplefilter("default")
+        yield
+    for sentence in dict.fromkeys(str(warning.message) for warning in noted):
+        display.console.print(f"[yellow]beware:[/] {escape(sentence)}", highlight=False, soft_wrap=True)
+
+
+def _stream(
+    run: Run,
+    config: SampleConfig,
+    folder: Path,
+    provenance: dict[str, Any],
+    draw_rows: Callable[[range], Samples],
+    display: Display,
+) -> None:
+    """All rows as shards in a folder, those of this process."""
+    if config.shard < 1:
+        raise ValueError(f"--shard must be at least 1, got {config.shard}")
+    if config.watch or config.json:
+        raise ValueError("samples that go to a folder are neither watched nor printed; leave out --watch and --json")
+    mine = ranks()
+    begin(folder, {"provenance": provenance, "shard": config.shard}, mine)
+    todo = missing(folder, config.num, config.shard, mine)
+    with _noted(display), display.status("sampling"):
+        for done, (path, rows) in enumerate(todo):
+            display.update(f"process {mine.rank + 1} of {mine.count}: {path.name}", done / len(todo))
+            write_shard(path, rows, config.batch, draw_rows, run)
+    shards = counted(len(todo), "shard")
+    display.console.print(f"process {mine.rank + 1} of {mine.count} wrote {shards} to {folder}", highlight=False)
 
 
 def _show_share(display: Display, config: SampleConfig, first: int, rows: int, step: Step) -> None:

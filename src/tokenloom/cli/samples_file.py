@@ -15,8 +15,6 @@ from tokenloom.support.files import check_target, check_writable, replacing, wri
 
 def check_out(path: Path, decoder: Decoder, length: int | None) -> None:
     """Say before the work that its samples could not be written, or not in the format that the name asks for."""
-    if path.is_dir():
-        raise ValueError(f"{path} is a folder; name a file with --out, such as {path / 'samples.json'}")
     check_target(path)
     if path.suffix == ".png":
         optional("matplotlib.image", "evaluate")

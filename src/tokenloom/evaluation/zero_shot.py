@@ -15,7 +15,7 @@ from tokenloom.evaluation.causal_lm import CausalLM
 from tokenloom.evaluation.held_out import HeldOut, TextOptions, held_out, text_rows
 from tokenloom.evaluation.runs import Run
 from tokenloom.models.tokenizer import Subwords
-from tokenloom.objectives.likelihood import Likelihood, likelihood_of, nelbo
+from tokenloom.objectives.likelihood import ALONE, Likelihood, Workers, likelihood_of, nelbo
 from tokenloom.objectives.time_integral import Times
 from tokenloom.support.checks import check_least
 from tokenloom.types import Tokens
@@ -80,13 +80,19 @@ class Cell:
         }
 
 
-def score_run(run: Run, source: str | None, settings: Settings, on_progress: Progress = lambda share: None) -> Cell:
-    """A run on its own or other held-out data."""
+def score_run(
+    run: Run,
+    source: str | None,
+    settings: Settings,
+    on_progress: Progress = lambda share: None,
+    workers: Workers = ALONE,
+) -> Cell:
+    """A run on its own or other held-out data; several processes share the rows."""
     data = held_out(run, source, settings.reading)
     generator = torch.Generator().manual_seed(settings.seed)
     x_0, given = data.draw(settings.count, generator)
     how = (settings.samples, settings.times, generator, settings.batch, given)
-    found = nelbo(run.model, x_0, *how, on_progress=on_progress)
+    found = nelbo(run.model, x_0, *how, workers=workers, on_progress=on_progress)
     return Cell(data, found, data.characters(x_0))
 
 

@@ -1,0 +1,90 @@
+"""Samples in shards, and figures: the same whatever the number of processes, the batch and interruptions."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.helpers import refusal
+from tokenloom.cli import main
+
+DRAW = ("sample", "sudoku4-udm-loo", "--steps", "2", "--shard", "4")
+
+
+def content(folder: Path) -> dict[str, str]:
+    return {path.name: path.read_text() for path in sorted(folder.glob("*.jsonl"))}
+
+
+def drawn(folder: Path, *options: str) -> dict[str, str]:
+    main([*DRAW, "--out", str(folder), *options])
+    return content(folder)
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    return drawn(tmp_path_factory.mktemp("alone") / "samples", "--num", "10")
+
+
+def test_rows_are_numbered_and_repeat_what_a_file_of_all_holds(alone: dict[str, str], tmp_path: Path) -> None:
+    lines = [json.loads(line) for text in alone.values() for line in text.splitlines()]
+    assert [line["row"] for line in lines] == list(range(10))
+    whole = tmp_path / "all.json"
+    main([*DRAW, "--num", "10", "--out", str(whole)])
+    assert [line["tokens"] for line in lines] == json.loads(whole.read_text())["tokens"]
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_any_number_of_processes_draws_the_same_shards(
+    count: int, alone: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", str(count))
+    for rank in range(count):
+        monkeypatch.setenv("RANK", str(rank))
+        main([*DRAW, "--num", "10", "--batch", str(rank + 1), "--out", str(tmp_path)])
+    assert content(tmp_path) == alone
+
+
+def test_what_is_there_is_not_drawn_again_and_what_is_missing_is(alone: dict[str, str], tmp_path: Path) -> None:
+    drawn(tmp_path, "--num", "6")  # the second shard has two rows
+    first = (tmp_path / "samples-00000.jsonl").stat().st_mtime_ns
+    assert drawn(tmp_path, "--num", "10", "--batch", "3") == alone
+    assert (tmp_path / "samples-00000.jsonl").stat().st_mtime_ns == first
+
+
+def test_samples_of_other_settings_are_not_mixed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    drawn(tmp_path, "--num", "4")
+    said = refusal(capsys, *DRAW, "--num", "4", "--seed", "1", "--out", str(tmp_path))
+    assert "holds samples with other settings (options.seed: 0, now 1); choose another --out" in said
+
+
+def test_wrong_input_gets_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = ("--out", str(tmp_path))
+    assert "--shard must be at least 1, got 0" in refusal(capsys, *DRAW[:-1], "0", *folder)
+    assert "leave out --watch and --json" in refusal(capsys, *DRAW, "--json", *folder)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    said = refusal(capsys, *DRAW, "--num", "2")
+    assert "several processes write their samples to a folder; name one with --out" in said
+    for rank, sentence in (
+        ("2", "RANK must be in 0..1, got 2; start processes with torchrun"),
+        ("first", "RANK must be a whole number, as torchrun sets it, got 'first'"),
+    ):
+        monkeypatch.setenv("RANK", rank)
+        assert sentence in refusal(capsys, *DRAW, "--num", "2")
+
+
+def test_two_processes_evaluate_as_one_does(tmp_path: Path) -> None:
+    options = ("evaluate", "sudoku4-udm-loo", "--rows", "20")
+    main([*options, "--out", str(tmp_path / "one")])
+    launch = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "--")
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    command = (*launch, "tokenloom", *options, "--out", str(tmp_path / "two"))
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("Held-out likelihood") == 1  # one process speaks
+    one, two = (json.loads(next((tmp_path / name).glob("*.json")).read_text()) for name in ("one", "two"))
+    assert one == two
