@@ -128,7 +128,7 @@ class SolveRates:
                 )
                 bars(axes, [int(budget) for budget in budgets], middle, ends, label, number)
             axes.set(xscale="log", xlabel="network evaluations", ylabel="% solved", title=TITLES["sudoku"])
-            axes.set_xticks([8, 32, 128], ["8", "32", "128"])
+            axes.set_xticks([8, 32], ["8", "32"])
             axes.minorticks_off()
             axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
 

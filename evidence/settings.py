@@ -72,10 +72,10 @@ def _text8(scale: Scale, folder: Path) -> Setting:
 def _sudoku(scale: Scale) -> Setting:
     if scale == "tiny":
         source, network = SudokuSource(side=4, rows=40, givens=(4, 10)), GridOptions(width=8, depth=1, loops=2)
-        return Setting("sudoku", source, network, 3, 4, 3e-3, 4, 4, (8, 32, 128))
+        return Setting("sudoku", source, network, 3, 4, 3e-3, 4, 4, (8, 32))
     source = SudokuSource(rows=4000, seed=7, givens=(22, 50), puzzles="unique")
     network = GridOptions(width=24, depth=1, loops=8, condition=64)
-    return Setting("sudoku", source, network, 1200, 16, 3e-3, 300, 300, (8, 32, 128))
+    return Setting("sudoku", source, network, 1200, 16, 3e-3, 300, 300, (8, 32))
 
 
 def _transformer(width: int, depth: int) -> TransformerOptions:

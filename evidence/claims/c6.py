@@ -47,8 +47,8 @@ CLAIM = Claim(
         )
     ),
     run="""One grid network per method, of one shape and with equal training; 300 puzzles of 22 to 29 givens
-with one solution, generated and never trained on, one try each, with 8, 32 and 128 evaluations. The effect is the
-mean over the three budgets.""",
+with one solution, generated and never trained on, one try each, with 8 and 32 evaluations. The effect is the
+mean over the two budgets.""",
     found="",
     limits="""A network built for grids, with a tenth of the usual training; the paper's is a DiT of 6M
 parameters, and its learning rate was chosen for each method.""",

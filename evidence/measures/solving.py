@@ -14,7 +14,7 @@ GIVENS = {4: (4, 8), 9: (22, 29)}
 MAIN = {"udm-loo-ce": ("ancestral",), "mdm": ("ancestral",), "audm": ("ancestral", "reaudm")}
 """Samplers that are tried with every budget."""
 MORE = {"mdm": ("confidence", "remasking", "mudm:resample=true")}
-"""Samplers that are tried with all budgets but the last."""
+"""Samplers that are tried with the last budget."""
 
 
 @lru_cache(maxsize=1)
@@ -31,7 +31,7 @@ class Solving(Measure):
     def settings(self, run: Run, place: Place) -> dict[str, Any]:
         chosen = place.setting(run.setting)
         budgets = list(chosen.evaluations)
-        tried = dict.fromkeys(MAIN[run.arm], budgets) | dict.fromkeys(MORE.get(run.arm, ()), budgets[:-1])
+        tried = dict.fromkeys(MAIN[run.arm], budgets) | dict.fromkeys(MORE.get(run.arm, ()), budgets[-1:])
         givens = list(GIVENS[chosen.source.side])  # type: ignore[attr-defined]
         return {"puzzles": chosen.scored, "givens": givens, "samplers": tried}
 

@@ -18,7 +18,7 @@ from tokenloom.cli.harness_tasks import evaluate_on_tasks
 from tokenloom.cli.registry import COMMANDS, factory, read_ahead
 from tokenloom.evaluation.causal_lm import CausalLM, is_causal_lm, load_causal_lm
 from tokenloom.evaluation.held_out import Fingerprint
-from tokenloom.evaluation.runs import Run, Weights, named, open_runs
+from tokenloom.evaluation.runs import Run, Weights, named, open_runs, placed
 from tokenloom.evaluation.tasks import TASKS, EvaluationTask
 from tokenloom.evaluation.zero_shot import Cell, Progress, Settings, score_language_model, score_run
 from tokenloom.models.store import model_folder
@@ -131,7 +131,7 @@ def _subjects(names: Sequence[str], weights: Literal["ema", "raw", "both"]) -> l
     models = [name for name in names if name == "smollm2" or (model_folder(name) is None and is_causal_lm(name))]
     kinds: tuple[Weights, ...] = ("ema", "raw") if weights == "both" else (weights,)
     paths = [name for name in names if name not in models]
-    runs = [run for kind in kinds for run in open_runs(paths, kind)] if paths else []
+    runs = [placed(run) for kind in kinds for run in open_runs(paths, kind)] if paths else []
     return [*runs, *(load_causal_lm(name) for name in models)]
 
 

@@ -24,8 +24,8 @@ from tokenloom.cli.sample_shards import begin, is_folder, missing, write_shard
 from tokenloom.cli.samples_file import check_out, write_samples
 from tokenloom.data.view import draw as draw_tokens
 from tokenloom.data.view import frame
-from tokenloom.drawing.randomness import RowGenerators, derive_seed
-from tokenloom.evaluation.runs import Run, named, open_run
+from tokenloom.drawing.randomness import derive_seed
+from tokenloom.evaluation.runs import Run, named, open_run, placed
 from tokenloom.evaluation.sizes import check_sampling
 from tokenloom.processes import PROCESSES
 from tokenloom.samplers import CORRECTORS, PREDICTORS, Samples, Step
@@ -94,7 +94,7 @@ def sample(config: Annotated[SampleConfig, tyro.conf.arg(name="")]) -> None:
         raise ValueError(f"--num and --batch must be at least 1, got {config.num} and {config.batch}")
     display = Display(Console(file=sys.stderr))
     with display.status("loading the model"):
-        run = open_run(named(config.run, config.process))
+        run = placed(open_run(named(config.run, config.process)))
     given, length = read_given(run, config.prompt, config.infill, config.length)
     options = asdict(config)
     for name in ("watch", "json", "out", "shard", "sampling"):
@@ -156,9 +156,10 @@ def _draw_rows(
     on_step: OnStep | None = None,
 ) -> Samples:
     """Some rows, each with random numbers of its own."""
-    generator = RowGenerators([derive_seed(config.seed, "row", row) for row in rows])
+    generator = run.randomness([derive_seed(config.seed, "row", row) for row in rows])
     sampler = config.settings.sampler_value()
-    return sampler.run(run.model, len(rows), length=length, given=given, generator=generator, on_step=on_step)
+    samples = sampler.run(run.model, len(rows), length=length, given=given, generator=generator, on_step=on_step)
+    return replace(samples, tokens=samples.tokens.cpu())
 
 
 @contextmanager

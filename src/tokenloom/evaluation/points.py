@@ -16,11 +16,11 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from tokenloom.drawing.randomness import RowGenerators, derive_seed
+from tokenloom.drawing.randomness import derive_seed
 from tokenloom.evaluation.held_out import HeldOut, held_out
 from tokenloom.evaluation.judges import Judge, check_judge, load_judge, rate
 from tokenloom.evaluation.metrics import distinct
-from tokenloom.evaluation.runs import Run, open_run
+from tokenloom.evaluation.runs import Run, open_run, placed
 from tokenloom.evaluation.sizes import check_sampling
 from tokenloom.samplers.options import SamplerOptions
 from tokenloom.support.files import write_json
@@ -68,7 +68,7 @@ class Point:
 @lru_cache(maxsize=8)
 def opened(run: str) -> Run:
     """A run, kept open between points."""
-    return open_run(run)
+    return placed(open_run(run))
 
 
 @lru_cache(maxsize=1)
@@ -148,7 +148,7 @@ def _tokens(point: Point, run: Run, batch: int) -> tuple[Tensor, float]:
     for first in range(0, point.num, batch):
         rows_here = range(first, min(first + batch, point.num))
         seeds = [derive_seed(point.seed, "row", row) for row in rows_here]
-        samples = sampler.run(run.model, len(seeds), generator=RowGenerators(seeds))
-        parts.append(samples.tokens)
+        samples = sampler.run(run.model, len(seeds), generator=run.randomness(seeds))
+        parts.append(samples.tokens.cpu())
         evaluations += int(samples.evaluations.sum())
     return torch.cat(parts), evaluations / point.num

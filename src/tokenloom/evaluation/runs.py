@@ -8,6 +8,7 @@ name of a bundled model, and a model of another library, whose figures go to run
 """
 
 import hashlib
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,6 +21,7 @@ from tokenloom import __version__
 from tokenloom.data.base import Source, source_of
 from tokenloom.data.decoder import Decoder
 from tokenloom.data.view import decoder_of
+from tokenloom.drawing.randomness import RowGenerators
 from tokenloom.models.bundled import is_bundled, suggestion, without_process
 from tokenloom.models.checkpoint import newest_intact, read_checkpoint
 from tokenloom.models.loading import is_foreign, load
@@ -77,6 +79,10 @@ class Run:
             return hashlib.sha256(weights.read_bytes()).hexdigest()
         return str((self.model.about.origin or {}).get("sha256"))
 
+    def randomness(self, seeds: Sequence[int]) -> RowGenerators:
+        """A generator for each seed, where the model is."""
+        return RowGenerators(seeds, self.model.device or torch.device("cpu"))
+
     def provenance(self) -> dict[str, Any]:
         """What a record must say of the model and the software behind it."""
         return {
@@ -112,6 +118,13 @@ def open_run(path: str | Path, weights: Weights = "ema") -> Run:
     if weights == "raw":
         _load_raw(model, root)
     return Run(name, folder, root / "evaluation", model, weights)
+
+
+def placed(run: Run) -> Run:
+    """The run on the GPU of this process, where there is one; torchrun says which."""
+    if torch.cuda.is_available():
+        run.model.to(f"cuda:{int(os.environ.get('LOCAL_RANK', '0')) % torch.cuda.device_count()}")
+    return run
 
 
 def named(run: str, process: str | None) -> str:
