@@ -73,7 +73,8 @@ def _laws(prediction: LazyPrediction, position: int, truncation: Truncation, dec
         except ValueError as error:
             laws[name] = {"reason": str(error)}
             continue
-        laws[name] = _bars(torch.log_softmax(logits.double(), -1), decoder, truncate(logits, truncation) > -torch.inf)
+        kept = None if truncation.changes_nothing else truncate(logits, truncation) > -torch.inf
+        laws[name] = _bars(torch.log_softmax(logits.double(), -1), decoder, kept)
         if kind is LeaveOneOut:
             local = LeaveOneOut(logits.view(1, 1, -1))
             states = conditional_log_probs(local, noisy.positions(where), process)[0, 0]
