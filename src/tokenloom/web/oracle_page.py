@@ -58,7 +58,7 @@ def _state(table: Table, process: Process) -> Noisy:
     if not NEAREST <= table.alpha <= 1 - NEAREST:
         raise ValueError(f"alpha must be in [{NEAREST}, {1 - NEAREST}] here, got {table.alpha:g}")
     alpha = torch.tensor([table.alpha], dtype=torch.float64)
-    noisy = Noisy(torch.tensor([table.x_t]), 1 - alpha, alpha)
+    noisy = Noisy(torch.tensor([table.x_t]), process.time_at(alpha), alpha)
     process.check_state(noisy)
     return noisy
 

@@ -120,7 +120,13 @@ def _built(kind: type[Asked], values: Any, what: str) -> Asked:
         if part in names and values.get(part) is not None:
             values = values | {part: _built(nested, values[part], part)}
     _check_numbers(values, what)
+    _check_pairs(values.get("held", ()), what)
     return build(kind, values, what)
+
+
+def _check_pairs(held: Any, what: str) -> None:
+    if not isinstance(held, list | tuple) or not all(isinstance(pair, list) and len(pair) == 2 for pair in held):
+        raise ValueError(f"the option held of {what} must be a list of pairs [position, token], got {repr(held)[:80]}")
 
 
 def _check_numbers(value: Any, what: str) -> None:
