@@ -47,12 +47,13 @@ class App extends Holding {
       model = await ask("describe", { model: name, process });
     } catch (error) {
       this.say(error.message);
-      if (!this.model && name !== this.names[0]) await this.choose(this.names[0]);
+      if (!this.model && (process || name !== this.names[0])) await this.choose(process ? name : this.names[0]); // of a link
       return;
     }
     const same = this.model?.name === name;
     this.model = model;
-    this.length = length ?? (same ? this.length : Math.min(model.length, 256));
+    const wanted = length ?? (same ? this.length : 256);
+    this.length = model.fixed ? model.length : Math.max(1, Math.min(model.length, wanted));
     this.lanes.forEach((lane) => lane.clear());
     this.index = 0;
     this.playing = false;
