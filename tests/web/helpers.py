@@ -2,7 +2,7 @@
 
 import http.client
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -13,7 +13,7 @@ import torch
 import tokenloom as tl
 
 PUZZLE = "53..7....6..195....98....6.8...6...34..8.3..17...2...6.6....28....419..5....8..79"
-HELD = [[index, int(digit) - 1] for index, digit in enumerate(PUZZLE) if digit != "."]
+HELD = [(index, int(digit) - 1) for index, digit in enumerate(PUZZLE) if digit != "."]
 TINY = "sudoku4-udm-loo"
 Answer = tuple[int, dict[str, Any]]
 
@@ -94,7 +94,7 @@ def alone(name: str, seed: int, sampler: tl.Sampler, **options: Any) -> list[int
     return drawn
 
 
-def given(held: list[list[int]], length: int) -> tuple[torch.Tensor, torch.Tensor]:
-    known = {position: token for position, token in held}
+def given(held: Sequence[tuple[int, int]], length: int) -> tuple[torch.Tensor, torch.Tensor]:
+    known = dict(held)
     tokens = torch.tensor([known.get(position, 0) for position in range(length)])
     return tokens, torch.tensor([position in known for position in range(length)])

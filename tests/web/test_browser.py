@@ -113,7 +113,7 @@ def test_a_held_token_stays_and_can_be_typed_by_keyboard(visit: Opened) -> None:
     page.keyboard.press("3")
     assert tokens(page)[6] == 2
     play(page)
-    assert tokens(page) == alone(TINY, 3, tl.Sampler(steps=5), given=given([[6, 2]], 16))
+    assert tokens(page) == alone(TINY, 3, tl.Sampler(steps=5), given=given([(6, 2)], 16))
     cell(page, 9).click()
     cell(page, 9).click()  # a second click holds what stands there
     assert "held" in (cell(page, 9).get_attribute("class") or "")
@@ -300,8 +300,9 @@ def test_nothing_is_wider_than_the_screen_in_either_theme(visit: Opened, scheme:
 def test_everything_has_a_name_and_is_reached_by_keyboard(visit: Opened) -> None:
     page = visit(f"#model={TINY}&compare=1")
     unnamed = page.evaluate(
-        """() => [...document.querySelectorAll("button, input, select")].filter((one) => one.offsetParent).filter((one) =>
-        !(one.ariaLabel || one.textContent.trim() || one.labels?.length)).map((one) => one.outerHTML)"""
+        """() => [...document.querySelectorAll("button, input, select")].filter((one) => one.offsetParent)
+        .filter((one) => !(one.ariaLabel || one.textContent.trim() || one.labels?.length))
+        .map((one) => one.outerHTML)"""
     )
     assert unnamed == []
     reached = set()

@@ -2,6 +2,7 @@
 
 import re
 from importlib.resources import files
+from itertools import pairwise
 
 import pytest
 
@@ -66,5 +67,5 @@ def test_ages_are_told_apart_without_red_and_green(theme: str) -> None:
     seen = [without_red_or_green(colours[age]) for age in AGES]
     axis = [place for place, _ in seen]
     assert axis == sorted(axis, reverse=True)  # from blue to yellow, in order
-    steps = [abs(a[0] - b[0]) + abs(a[1] - b[1]) for a, b in zip(seen, seen[1:], strict=False)]
+    steps = [abs(a[0] - b[0]) + abs(a[1] - b[1]) for a, b in pairwise(seen)]
     assert min(steps) > 10

@@ -28,9 +28,7 @@ def test_a_sampler_that_somebody_registers_appears_with_its_form_and_draws(clien
             """How it steps."""
             twice: bool = False
 
-            def step(
-                self, evaluate: Evaluator, noisy: tl.Noisy, s: PerRow, generator: Randomness | None
-            ) -> tl.Noisy:
+            def step(self, evaluate: Evaluator, noisy: tl.Noisy, s: PerRow, generator: Randomness | None) -> tl.Noisy:
                 return Ancestral().step(evaluate, noisy, s, generator)
 
         found = client.ask("describe", model=TINY)

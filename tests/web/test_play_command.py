@@ -61,7 +61,18 @@ def test_the_url_is_one_that_a_browser_can_open() -> None:
 
 
 def test_it_serves_says_where_warns_and_ends_quietly() -> None:
-    command = [sys.executable, "-m", "tokenloom", "play", "sudoku4-udm-loo", "--port", "0", "--no-open", "--host", "0.0.0.0"]
+    command = [
+        sys.executable,
+        "-m",
+        "tokenloom",
+        "play",
+        "sudoku4-udm-loo",
+        "--port",
+        "0",
+        "--no-open",
+        "--host",
+        "0.0.0.0",
+    ]
     environment = os.environ | {"PYTHONUNBUFFERED": "1", "COLUMNS": "200", "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
     assert process.stdout is not None

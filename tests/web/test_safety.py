@@ -1,9 +1,9 @@
 """What a visitor cannot do: read files, run scripts, exhaust the machine, or end the server."""
 
+import http.client
 import json
 import re
 import socket
-import time
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from tokenloom.web.guard import HEADERS
 from tokenloom.web.library import Library
 from tokenloom.web.limits import Limits
 from tokenloom.web.requests import Draw, Encode, Table, parse
-from tokenloom.web.serving import Address
+from tokenloom.web.serving import Address, running
 
 STATIC = {path: content.decode() for path, content, _ in static_files()}
 
@@ -31,8 +31,6 @@ def test_only_this_machine_is_asked_for_by_default_and_others_are_warned_of() ->
 
 @pytest.mark.parametrize("path", ["/", "/static/app.js", "/static/style.css", "/api/models", "/nothing"])
 def test_every_answer_forbids_what_is_not_of_this_server(client: Client, path: str) -> None:
-    import http.client
-
     connection = http.client.HTTPConnection(client.host, timeout=20)
     connection.request("GET", path)
     answer = connection.getresponse()
@@ -48,7 +46,13 @@ def test_every_answer_forbids_what_is_not_of_this_server(client: Client, path: s
 
 @pytest.mark.parametrize(
     ("host", "status"),
-    [("localhost", 200), ("127.0.0.1:7337", 200), ("[::1]", 200), ("evil.example", 403), ("localhost.evil.example", 403)],
+    [
+        ("localhost", 200),
+        ("127.0.0.1:7337", 200),
+        ("[::1]", 200),
+        ("evil.example", 403),
+        ("localhost.evil.example", 403),
+    ],
 )
 def test_a_name_that_points_here_is_not_enough(client: Client, host: str, status: int) -> None:
     assert client.send("/api/models", b"", {"host": host}, "GET")[0] == status
@@ -64,7 +68,8 @@ def test_only_this_page_may_post(client: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/static/../app.py", "/static/%2e%2e/app.py", "/static//etc/passwd", "/static/..%2f..%2fpublic.py", "/app.py"]
+    "path",
+    ["/static/../app.py", "/static/%2e%2e/app.py", "/static//etc/passwd", "/static/..%2f..%2fpublic.py", "/app.py"],
 )
 def test_no_file_is_read_through_a_path(client: Client, path: str) -> None:
     assert client.send(path, b"", method="GET")[0] == 404
@@ -156,19 +161,12 @@ def test_a_crash_of_one_request_does_not_end_the_server(
     assert "on fire" in capsys.readouterr().err
 
 
-def test_a_drawing_that_takes_too_long_is_ended_with_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Silent:
-        stop = running_module.Job.__init__
-        lines: list[dict[str, Any]] = []
-
-    import threading
-
-    job = Silent()
-    job.stop = threading.Event()  # type: ignore[assignment, method-assign]
-    frames = running_module.Frames(job, None, Limits(seconds=1))  # type: ignore[arg-type]
-    frames.began = time.monotonic() - 2
-    with pytest.raises(ValueError, match="longer than 1 seconds, the limit here"):
-        frames(None)  # type: ignore[arg-type]
+def test_a_drawing_that_takes_too_long_is_ended_with_a_sentence() -> None:
+    playground = Playground(Library([TINY]), Limits(seconds=1))
+    with running(playground) as url:
+        last = Client(url).draw(model=TINY, sampling={"steps": 1024})[-1]
+    assert last["kind"] == "error"
+    assert "this took longer than 1 seconds, the limit here; take fewer steps" in last["sentence"]
 
 
 def test_the_page_brings_everything_itself_and_writes_no_markup() -> None:
@@ -176,7 +174,15 @@ def test_the_page_brings_everything_itself_and_writes_no_markup() -> None:
     for path, text in STATIC.items():
         outside = [link for link in re.findall(r"(?:https?:)?//[\w.-]+\.\w+", text) if "www.w3.org" not in link]
         assert not outside, path
-        for sink in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function", "import("):
+        for sink in (
+            "innerHTML",
+            "outerHTML",
+            "insertAdjacentHTML",
+            "document.write",
+            "eval(",
+            "new Function",
+            "import(",
+        ):
             assert sink not in text, path
     html = STATIC["/"]
     assert not re.findall(r"<script(?![^>]*src=)", html)
