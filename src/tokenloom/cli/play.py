@@ -45,8 +45,8 @@ def play(config: Annotated[PlayConfig, tyro.conf.arg(name="")]) -> None:
     try:
         with console.status("loading the models"):
             library = Library(config.models)
-            library[library.names[0]].run()
-        serving.share_cores(config.limits)
+            serving.share_cores(config.limits)
+            serving.warm_up(library)
         url = address.url(bound)
 
         def ready() -> None:

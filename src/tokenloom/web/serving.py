@@ -13,7 +13,9 @@ from dataclasses import dataclass
 import torch
 import uvicorn
 
+from tokenloom.samplers import Sampler
 from tokenloom.web.app import Playground
+from tokenloom.web.library import Library
 from tokenloom.web.limits import Limits
 
 OPEN = (
@@ -64,6 +66,12 @@ class Address:
 def share_cores(limits: Limits) -> None:
     """Divide the cores among the workers, so that two drawings do not wait for each other's threads."""
     torch.set_num_threads(max(1, (os.cpu_count() or 1) // limits.workers))
+
+
+def warm_up(library: Library) -> None:
+    """Draw once with the first model, so that the first visitor does not wait for what PyTorch sets up."""
+    model = library[library.names[0]].run().model
+    Sampler(steps=1).run(model, 1, length=min(model.length or 1, 16) if model.tokenizer else None)
 
 
 def server_of(playground: Playground) -> uvicorn.Server:

@@ -190,7 +190,7 @@ class App extends Holding {
     this.active.forEach((lane, index) => {
       const frame = lane.at(this.index), tokens = this.shownTokens(lane), settled = !frame || frame.t === 0;
       const step = Math.min(this.index, Math.max(0, lane.frames.length - 1));
-      const colours = !frame ? tokens.map(() => null) : this.colour === "age" ? ageClasses(frame, step, this.held) : doubtClasses(frame, this.held);
+      const colours = !frame ? tokens.map(() => null) : this.colour === "age" ? ageClasses(frame, step, this.held, this.model.masks) : doubtClasses(frame, this.held);
       const wrong = violations(settled ? tokens : tokens.map((token, position) => (this.held.has(position) ? token : null)), this.model.view);
       this.views[index].show({ tokens, colours, held: this.held, settled, wrong, selected: (position) => position >= low && position <= high });
       this.tell(lane, this.cards[index], frame, tokens, wrong, settled);
@@ -227,7 +227,7 @@ class App extends Holding {
     try {
       const found = await ask("look", { model: this.model.name, process: this.model.process, state, position, sampling: { ...lane.request.sampling, temperature, top_p, top_k, on } });
       frame.doubt = found.doubt;
-      if (found.laws) drawLook(byId("look"), { laws: found.laws, where: `${this.views[0].place(position)}, step ${this.index}, t = ${frame.t.toFixed(3)}, α = ${frame.alpha.toFixed(3)}` });
+      if (found.laws) drawLook(byId("look"), { laws: found.laws, view: this.views[0], where: `${this.views[0].place(position)}, step ${this.index}, t = ${frame.t.toFixed(3)}, α = ${frame.alpha.toFixed(3)}` });
       byId("look").dataset.shown = `${position}@${lane.frames.indexOf(frame)}`;
       if (this.colour === "doubt" && frame === lane.at(this.index) && !this.playing) this.paint(frame);
     } catch (error) {

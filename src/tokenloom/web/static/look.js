@@ -38,6 +38,7 @@ export function drawLook(parent, state) {
     replace(parent, title, h("p", { className: "small" }, "Press play, then point at a token or move to it with the arrow keys: its posteriors at the step shown appear here, the ten most probable tokens of each."));
     return;
   }
+  if (state.view.kind === "pixels") for (const one of Object.values(state.laws)) one.bars?.forEach((row) => { row.piece = state.view.name(row.token); });
   replace(parent, title, h("p", { className: "small" }, state.where),
     h("div", { className: "pair" }, ...["denoiser", "leave_one_out", "conditional"].map((name) => law(name, state.laws[name]))));
 }

@@ -69,7 +69,7 @@ export function describeSelection(app) {
   redraw.disabled = !chosen || !frame || app.model.causal;
   onward.disabled = !frame || frame.t === 0 || app.running || app.model.causal;
   all.disabled = app.held.size === 0;
-  const piece = tokens[position] === null ? "blank" : visible(app.model.pieces[tokens[position]] ?? String(tokens[position]));
+  const piece = tokens[position] === null ? "blank" : visible(app.views[0].name(tokens[position]));
   app.selectionText.textContent = !chosen ? "Click a token to select it, click again to hold it; drag or Shift selects a range."
     : count > 1 ? `${count} tokens selected` : `${app.views[0].place(position)}: ${piece}${app.held.has(position) ? ", held" : ""}`;
 }

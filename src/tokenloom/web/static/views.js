@@ -105,10 +105,15 @@ export class TokenView {
         + (wrong.has(position) ? " wrong" : "");
       if (element.className !== classes) element.className = classes;
       if (this.kind === "pixels") this.shade(element, blank ? null : token);
-      const label = `${this.place(position)}: ${blank ? "blank" : visible(this.model.pieces[token] ?? String(token))}`
+      const label = `${this.place(position)}: ${blank ? "blank" : visible(this.name(token))}`
         + (held.has(position) ? ", held" : "") + (wrong.has(position) ? ", breaks a rule" : "");
       if (element.ariaLabel !== label) element.ariaLabel = label;
     }
+  }
+
+  // What a token is called beside the board; a grey level is a number.
+  name(token) {
+    return this.kind === "pixels" ? String(token) : this.model.pieces[token] ?? String(token);
   }
 
   place(position) {
@@ -122,11 +127,11 @@ export class TokenView {
   }
 }
 
-export function ageClasses(frame, index, held) {
-  // When a token last changed, from the first step (blue) to the one that is shown (yellow); null where it never did.
-  return frame.tokens.map((_, position) => {
+export function ageClasses(frame, index, held, masks) {
+  // When a token last changed, from the first step (blue) to the one that is shown (yellow); null for what was not drawn.
+  return frame.tokens.map((token, position) => {
     const since = frame.since[position];
-    if (held.has(position) || !since || !index) return null;
+    if (held.has(position) || masks.includes(token) || !index) return null;
     if (since === index) return AGES - 1;
     return AGES - 2 - AGE_LIMITS.filter((limit) => (index - since) / index > limit).length;
   });
