@@ -63,7 +63,7 @@ def test_memory_is_flat_over_many_requests(client: Client) -> None:
     def many(first: int) -> None:
         with ThreadPoolExecutor(4) as pool:
             for lines in pool.map(
-                lambda seed: client.draw(model=TINY, seed=seed, sampling={"steps": 2}), range(first, first + 40)
+                lambda seed: client.draw(model=TINY, seed=seed, sampling={"steps": 2}), range(first, first + 24)
             ):
                 assert lines[-1]["kind"] == "end"
         gc.collect()
