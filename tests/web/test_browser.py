@@ -128,6 +128,22 @@ def test_a_held_token_stays_and_can_be_typed_by_keyboard(visit: Opened) -> None:
     page.wait_for_selector(f"{LANE} [data-position='9']:not(.held)")
 
 
+def test_broken_rules_are_marked_and_examples_are_loaded_by_difficulty(visit: Opened) -> None:
+    page = visit("#model=sudoku")
+    page.click("#free-all")
+    for position in (0, 4):  # the same row
+        cell(page, position).click()
+        page.keyboard.press("7")
+    assert page.locator(f"{LANE} .wrong").count() == 2
+    assert page.inner_text(f"{LANE} .result") == "2 cells break a rule"
+    page.click(".keypad button:text-is('8')")
+    page.wait_for_selector(f"{LANE} .result:text-is('2 givens')")
+    page.select_option("#level", "hard")
+    page.click("#load")
+    page.wait_for_selector(f"{LANE} .result:text-matches('^2[0-9] givens$')")
+    assert page.locator(f"{LANE} .wrong").count() == 0
+
+
 def test_a_range_is_redrawn_and_everything_else_stays(visit: Opened) -> None:
     page = visit("#model=shakespeare-udm-loo&length=48&seed=1&a.steps=8")
     play(page)

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.web.helpers import Client
 from tokenloom.cli import main
 from tokenloom.web.serving import Address
 
@@ -84,11 +85,14 @@ def test_it_serves_says_where_warns_and_ends_quietly() -> None:
             assert b"sudoku4-udm-loo" in answer.read()
         warning = process.stdout.readline()
         assert "beware: this server is open to other machines" in warning
+        endless = Client(address[0]).lines(model="sudoku4-udm-loo", sampling={"steps": 1024, "corrector": "scan"})
+        assert next(endless)["kind"] == "start"
         process.send_signal(signal.SIGINT)
         ended = time.monotonic()
         _, errors = process.communicate(timeout=15)
         assert time.monotonic() - ended < 8
-        assert "Traceback" not in errors
+        assert errors == "interrupted\n"
+        endless.close()  # type: ignore[attr-defined]
     finally:
         process.kill()
         process.communicate()

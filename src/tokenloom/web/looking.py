@@ -24,6 +24,10 @@ from tokenloom.web.states import checked_position, noisy_of
 
 TOP = 10
 """Bars of a law."""
+REVEALED = (
+    "this token reveals x_0, so the denoiser that the network predicts is a point mass, and what the other positions "
+    "say of it is lost"
+)
 AT_ONCE = 1 << 22
 """Logits that are looked at together."""
 
@@ -71,7 +75,8 @@ def _laws(prediction: LazyPrediction, position: int, truncation: Truncation, dec
         try:
             logits = prediction.at(where, kind).posterior.logits[0, 0]
         except ValueError as error:
-            laws[name] = {"reason": str(error)}
+            revealed = bool(process.evidence(noisy)[0, position].isposinf())
+            laws[name] = {"reason": REVEALED if revealed else str(error)}
             continue
         kept = None if truncation.changes_nothing else truncate(logits, truncation) > -torch.inf
         laws[name] = _bars(torch.log_softmax(logits.double(), -1), decoder, kept)

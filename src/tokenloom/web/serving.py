@@ -74,7 +74,19 @@ def warm_up(library: Library) -> None:
     Sampler(steps=1).run(model, 1, length=min(model.length or 1, 16) if model.tokenizer else None)
 
 
-def server_of(playground: Playground) -> uvicorn.Server:
+class Server(uvicorn.Server):
+    """A server that ends its drawings before it waits for those who read them."""
+
+    def __init__(self, config: uvicorn.Config, playground: Playground) -> None:
+        super().__init__(config)
+        self.playground = playground
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self.playground.close()
+        await super().shutdown(sockets)
+
+
+def server_of(playground: Playground) -> Server:
     """A server for the app that logs errors alone and sends nothing about itself."""
     config = uvicorn.Config(
         playground.app,
@@ -85,7 +97,7 @@ def server_of(playground: Playground) -> uvicorn.Server:
         backlog=BACKLOG,
         timeout_graceful_shutdown=1,
     )
-    return uvicorn.Server(config)
+    return Server(config, playground)
 
 
 def serve(playground: Playground, bound: socket.socket, ready: Callable[[], None]) -> None:
@@ -99,10 +111,7 @@ def serve(playground: Playground, bound: socket.socket, ready: Callable[[], None
             ready()
 
     threading.Thread(target=when_started, daemon=True).start()
-    try:
-        server.run(sockets=[bound])
-    finally:
-        playground.close()
+    server.run(sockets=[bound])
 
 
 @contextlib.contextmanager
@@ -120,7 +129,6 @@ def running(playground: Playground, address: Address | None = None) -> Iterator[
         server.should_exit = True
         thread.join(10)
         bound.close()
-        playground.close()
 
 
 def open_browser(url: str) -> None:

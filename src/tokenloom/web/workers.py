@@ -93,6 +93,7 @@ class Workers:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="tokenloom")
         self._threads, self._waiting, self._what = threads, waiting, what
         self._inside, self._lock = 0, threading.Lock()
+        self._jobs: set[Job] = set()
 
     def _enter(self) -> int:
         """Take a place; how many go before."""
@@ -120,6 +121,7 @@ class Workers:
             BusyError: If the line is full.
         """
         before, job = self._enter(), Job()
+        self._jobs.add(job)
         if before:
             job.write({"kind": "waiting", "before": before})
 
@@ -136,6 +138,7 @@ class Workers:
                 job.write({"kind": "error", "sentence": CRASHED})
             finally:
                 self._leave()
+                self._jobs.discard(job)
                 job.finish()
 
         self._pool.submit(run)
@@ -154,5 +157,8 @@ class Workers:
             self._leave()
 
     def close(self) -> None:
-        """Let the threads end."""
+        """Stop what runs, drop what waits and let the threads end."""
+        for job in list(self._jobs):
+            job.stop.set()
+            job.finish()
         self._pool.shutdown(wait=False, cancel_futures=True)

@@ -47,6 +47,7 @@ class App extends Holding {
       model = await ask("describe", { model: name, process });
     } catch (error) {
       this.say(error.message);
+      if (this.model) this.drawWhich(); // what is chosen is still the model before
       if (!this.model && (process || name !== this.names[0])) await this.choose(process ? name : this.names[0]); // of a link
       return;
     }
