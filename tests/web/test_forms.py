@@ -1,7 +1,7 @@
 """Forms come from the registries: what is registered appears by itself, and what it says is understood."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import tokenloom as tl
 from tests.web.helpers import TINY, Client
@@ -67,21 +67,6 @@ def test_a_model_says_how_it_is_drawn_and_what_it_serves(client: Client) -> None
     assert text["view"] == {"kind": "text"}
     assert text["processes"] == ["uniform"]
     assert text["pieces"]["1"] == " "
-
-
-def test_pixels_are_a_square(client: Client) -> None:
-    from tokenloom.support.about import About
-    from tokenloom.web.describe import _view
-
-    class Stand:
-        decoder: Any
-
-    from tokenloom.data.decoder import shades
-
-    entry, run = Stand(), Stand()
-    entry.decoder = shades(17, 8)
-    run.model = type("Model", (), {"about": About(source={"kind": "digits"}), "length": 64})()  # type: ignore[attr-defined]
-    assert _view(run, entry) == {"kind": "pixels", "side": 8}  # type: ignore[arg-type]
 
 
 def test_typed_text_is_tokens_with_blanks(client: Client) -> None:

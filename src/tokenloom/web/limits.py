@@ -32,7 +32,8 @@ class Limits:
         names = ("length", "steps", "tries", "body", "seconds", "waiting", "workers")
         check_least(self, **dict.fromkeys(names, 1))
 
-    def check(self, name: str, value: int, limit: int, remedy: str) -> None:
-        """Raise unless a value is within 1..limit."""
-        if not 1 <= value <= limit:
-            raise ValueError(f"{name} must be in 1..{limit:,} here, got {value:,}; {remedy}")
+
+def check_within(name: str, value: int, limit: int, remedy: str) -> None:
+    """Raise unless a value is in 1..limit."""
+    if not 1 <= value <= limit:
+        raise ValueError(f"{name} must be in 1..{limit:,} here, got {value:,}; {remedy}")

@@ -18,7 +18,7 @@ from tokenloom.posteriors import Denoiser, LeaveOneOut, OverTokens, conditional_
 from tokenloom.samplers import Evaluator
 from tokenloom.samplers.evaluator import LazyPrediction
 from tokenloom.web.library import Entry
-from tokenloom.web.limits import Limits
+from tokenloom.web.limits import Limits, check_within
 from tokenloom.web.requests import Look
 from tokenloom.web.states import checked_position, noisy_of
 
@@ -37,7 +37,7 @@ def look(request: Look, entry: Entry, limits: Limits) -> dict[str, Any]:
     """Doubts everywhere, and the laws of one position."""
     if request.state is None:
         raise ValueError("there is no state to look at; draw something first")
-    limits.check("length", len(request.state.tokens), limits.length, "look at a shorter sequence")
+    check_within("length", len(request.state.tokens), limits.length, "look at a shorter sequence")
     model, sampler = entry.run(request.process).model, request.sampling.sampler_value()
     if model.causal:
         raise ValueError("a causal model has no posterior given what follows a position")

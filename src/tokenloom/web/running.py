@@ -9,7 +9,6 @@ work within one step.
 """
 
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -17,14 +16,15 @@ import torch
 
 from tokenloom.drawing.randomness import RowGenerators
 from tokenloom.evaluation.sizes import check_sampling
+from tokenloom.models.model import DiffusionModel
 from tokenloom.samplers import Sampler, Step
 from tokenloom.samplers.sampler import length_of
 from tokenloom.state import Noisy
 from tokenloom.sudoku.solver import BLANK
-from tokenloom.sudoku.solving import Solver, obeys, solve_puzzles
+from tokenloom.sudoku.solving import Outcome, Solver, obeys, solve_puzzles
 from tokenloom.sudoku.text import SIDES
 from tokenloom.web.library import Entry
-from tokenloom.web.limits import Limits
+from tokenloom.web.limits import Limits, check_within
 from tokenloom.web.pieces import Pieces
 from tokenloom.web.python_lines import python_lines
 from tokenloom.web.requests import Draw
@@ -80,12 +80,12 @@ def draw(request: Draw, entry: Entry, limits: Limits, job: Job) -> None:
     """Draw what is asked for, frame by frame."""
     run = entry.run(request.process)
     settings, model = request.sampling, run.model
-    limits.check("steps", settings.steps, limits.steps, "take fewer")
+    check_within("steps", settings.steps, limits.steps, "take fewer")
     if not 0 <= request.tries <= limits.tries:
         raise ValueError(f"tries must be in 0..{limits.tries} here, got {request.tries}; take fewer")
     wanted = len(request.begin.tokens) if request.begin is not None else request.length
     length = length_of(model, wanted)
-    limits.check("length", length, min(limits.length, model.length or limits.length), "draw a shorter sequence")
+    check_within("length", length, min(limits.length, model.length or limits.length), "draw a shorter sequence")
     check_sampling(model, 1, 1, settings.steps, length)
     sampler, warning = settings.sampler_value(), shown_noised(model, bool(request.held))
     if warning is not None:
@@ -94,11 +94,11 @@ def draw(request: Draw, entry: Entry, limits: Limits, job: Job) -> None:
     lines = python_lines(request, sampler, entry.loadable(process), length)
     job.write({"kind": "start", "length": length, "note": warning, "python": lines, "seed": request.seed})
     frames = Frames(job, Pieces(entry.decoder), limits)
-    work: Callable[[Draw, Any, Sampler, int, Frames], dict[str, Any]] = _solve if request.tries else _draw_once
-    job.write({"kind": "end"} | work(request, model, sampler, length, frames) | {"seconds": _seconds(frames)})
+    result = (_solve if request.tries else _draw_once)(request, model, sampler, length, frames)
+    job.write({"kind": "end"} | result | {"seconds": round(time.monotonic() - frames.began, 3)})
 
 
-def _draw_once(request: Draw, model: Any, sampler: Sampler, length: int, frames: Frames) -> dict[str, Any]:
+def _draw_once(request: Draw, model: DiffusionModel, sampler: Sampler, length: int, frames: Frames) -> dict[str, Any]:
     prepared = sampler.for_model(model).predictor.prepare(model)
     begin = None if request.begin is None else noisy_of(request.begin, prepared)
     samples = sampler.run(
@@ -113,7 +113,7 @@ def _draw_once(request: Draw, model: Any, sampler: Sampler, length: int, frames:
     return {"tokens": samples.tokens[0].tolist(), "evaluations": int(samples.evaluations[0])}
 
 
-def _solve(request: Draw, model: Any, sampler: Sampler, length: int, frames: Frames) -> dict[str, Any]:
+def _solve(request: Draw, model: DiffusionModel, sampler: Sampler, length: int, frames: Frames) -> dict[str, Any]:
     """Draw until a grid obeys the rules, as `tokenloom solve` does."""
     if length not in SIDES or SIDES[length] != model.process.vocab_size:
         raise ValueError(f"a Sudoku has 16, 36 or 81 cells, but this model draws {length} tokens; draw once instead")
@@ -125,8 +125,9 @@ def _solve(request: Draw, model: Any, sampler: Sampler, length: int, frames: Fra
         model.process.check_clean(given[0].unsqueeze(0))
         puzzle[0] = torch.where(given[1], given[0], BLANK)
 
-    def next_try(outcomes: list[Any]) -> None:
-        frames.attempt = 1 + (0 if outcomes[0] is None else outcomes[0].tries)
+    def next_try(outcomes: list[Outcome | None]) -> None:
+        done = outcomes[0]
+        frames.attempt = 1 + (0 if done is None else done.tries)
 
     solver = Solver(sampler, request.tries, request.seed)
     outcome = solve_puzzles(model, puzzle, solver, frames, next_try)[0]
@@ -137,7 +138,3 @@ def _solve(request: Draw, model: Any, sampler: Sampler, length: int, frames: Fra
         "solved": outcome.solved and bool(obeys(grid, puzzle)[0]),
         "tries": outcome.tries,
     }
-
-
-def _seconds(frames: Frames) -> float:
-    return round(time.monotonic() - frames.began, 3)
