@@ -73,16 +73,16 @@ def _laws(prediction: LazyPrediction, position: int, truncation: Truncation, dec
     kinds: tuple[tuple[str, type[OverTokens]], ...] = (("denoiser", Denoiser), ("leave_one_out", LeaveOneOut))
     for name, kind in kinds:
         try:
-            logits = prediction.at(where, kind).posterior.logits[0, 0]
+            local = prediction.at(where, kind)
         except ValueError as error:
             revealed = bool(process.evidence(noisy)[0, position].isposinf())
             laws[name] = {"reason": REVEALED if revealed else str(error)}
             continue
+        logits = local.posterior.logits[0, 0]
         kept = None if truncation.changes_nothing else truncate(logits, truncation) > -torch.inf
         laws[name] = _bars(torch.log_softmax(logits.double(), -1), decoder, kept)
         if kind is LeaveOneOut:
-            local = LeaveOneOut(logits.view(1, 1, -1))
-            states = conditional_log_probs(local, noisy.positions(where), process)[0, 0]
+            states = conditional_log_probs(LeaveOneOut(local.posterior.logits), local.noisy, process)[0, 0]
             laws["conditional"] = _bars(states.double(), decoder, None)
     if "conditional" not in laws:
         laws["conditional"] = {"reason": "it is made from the leave-one-out posterior, which does not exist here"}
