@@ -38,8 +38,8 @@ def test_beyond_the_limit_a_request_is_refused_with_a_sentence_and_the_others_ar
         async def hold_the_worker() -> None:
             playground.drawing.start(blocked)
 
-        asyncio.run(hold_the_worker())
         with ThreadPoolExecutor(12) as pool:
+            pool.submit(lambda: asyncio.run(hold_the_worker())).result()  # a browser's loop may run in this thread
             asked = [pool.submit(client.draw, model=TINY, seed=seed, sampling={"steps": 4}) for seed in range(12)]
             while sum(one.done() for one in asked) < 9:
                 time.sleep(0.01)
