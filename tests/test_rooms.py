@@ -23,7 +23,7 @@ ROOMS = (
     ("training",),
     ("evaluation",),
     ("sudoku",),
-    ("cli",),
+    ("web", "cli"),
 )
 LEVELS = {room: level for level, rooms in enumerate(ROOMS) for room in rooms}
 OUTSIDE = ("__init__", "__main__", "public")
@@ -79,7 +79,7 @@ def test_using_the_package_loads_no_training_no_evaluation_no_command_and_no_dat
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(json.loads(done.stdout))
     assert "tokenloom.samplers.sampler" in loaded
-    for name in ("training", "evaluation", "cli", "data", "sudoku"):
+    for name in ("training", "evaluation", "cli", "web", "data", "sudoku"):
         assert not {module for module in loaded if module.startswith(f"tokenloom.{name}")}
     for library in (
         "rich",
@@ -90,5 +90,7 @@ def test_using_the_package_loads_no_training_no_evaluation_no_command_and_no_dat
         "datasets",
         "matplotlib",
         "lm_eval",
+        "starlette",
+        "uvicorn",
     ):
         assert library not in loaded

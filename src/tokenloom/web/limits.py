@@ -1,0 +1,39 @@
+"""What one visitor may ask of the machine; each limit is checked here, whatever the page allows."""
+
+from dataclasses import dataclass
+
+from tokenloom.support.checks import check_least
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of one request, and of all of them together.
+
+    Raises:
+        ValueError: If a limit is below 1.
+    """
+
+    length: int = 2048
+    """Longest sequence, in tokens."""
+    steps: int = 1024
+    """Most network evaluations of one sequence."""
+    tries: int = 32
+    """Most draws of one Sudoku that is to be solved."""
+    body: int = 262_144
+    """Largest request, in bytes."""
+    seconds: int = 300
+    """Longest time that one request may run."""
+    waiting: int = 64
+    """Requests that wait for their turn; the next one is refused."""
+    workers: int = 2
+    """Requests that run at the same time."""
+
+    def __post_init__(self) -> None:
+        names = ("length", "steps", "tries", "body", "seconds", "waiting", "workers")
+        check_least(self, **dict.fromkeys(names, 1))
+
+
+def check_within(name: str, value: int, limit: int, remedy: str) -> None:
+    """Raise unless a value is in 1..limit."""
+    if not 1 <= value <= limit:
+        raise ValueError(f"{name} must be in 1..{limit:,} here, got {value:,}; {remedy}")

@@ -1,0 +1,100 @@
+"""What the model thinks of one state: the three laws of a token, what truncation would cut of them, and its doubts.
+
+denoiser     p(x_0^l | x_t)            leave-one-out   p(x_0^l | x_t without position l)
+Gibbs conditional   p_t(x_t^l = y | x_t without position l), over all states
+doubt of a position: the entropy of its denoiser, as a share of log K
+"""
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tokenloom.data.decoder import Decoder
+from tokenloom.drawing.truncation import Truncation, truncate
+from tokenloom.models.model import evaluating
+from tokenloom.posteriors import Denoiser, LeaveOneOut, OverTokens, conditional_log_probs
+from tokenloom.samplers import Evaluator
+from tokenloom.samplers.evaluator import LazyPrediction
+from tokenloom.web.library import Entry
+from tokenloom.web.limits import Limits, check_within
+from tokenloom.web.requests import Look
+from tokenloom.web.states import checked_position, noisy_of
+
+TOP = 10
+"""Bars of a law."""
+REVEALED = (
+    "this token reveals x_0, so the denoiser that the network predicts is a point mass, and what the other positions "
+    "say of it is lost"
+)
+AT_ONCE = 1 << 22
+"""Logits that are looked at together."""
+
+
+@torch.no_grad()
+def look(request: Look, entry: Entry, limits: Limits) -> dict[str, Any]:
+    """Doubts everywhere, and the laws of one position."""
+    if request.state is None:
+        raise ValueError("there is no state to look at; draw something first")
+    check_within("length", len(request.state.tokens), limits.length, "look at a shorter sequence")
+    model, sampler = entry.run(request.process).model, request.sampling.sampler_value()
+    if model.causal:
+        raise ValueError("a causal model has no posterior given what follows a position")
+    prepared = sampler.for_model(model).predictor.prepare(model)
+    noisy = noisy_of(request.state, prepared)
+    with evaluating(prepared):
+        prediction = Evaluator(prepared, None, 1)(noisy)
+        found: dict[str, Any] = {"doubt": _doubts(prediction)}
+        if request.position is not None:
+            checked_position(request.position, len(request.state.tokens))
+            truncation = sampler.truncation or Truncation()
+            found["laws"] = _laws(prediction, request.position, truncation, entry.decoder)
+    return found
+
+
+def _doubts(prediction: LazyPrediction) -> list[float]:
+    """The entropy of every position's denoiser over log K, a few positions at a time."""
+    tokens, size = prediction.noisy.tokens, prediction.evaluator.process.vocab_size
+    parts, together = [], max(1, AT_ONCE // size)
+    for first in range(0, tokens.shape[1], together):
+        where = torch.zeros_like(tokens, dtype=torch.bool)
+        where[:, first : first + together] = True
+        parts.append(torch.special.entr(prediction.at(where, Denoiser).posterior.logits.softmax(-1)).sum(-1).flatten())
+    return [round(value, 4) for value in (torch.cat(parts) / math.log(max(size, 2))).clamp(0, 1).tolist()]
+
+
+def _laws(prediction: LazyPrediction, position: int, truncation: Truncation, decoder: Decoder) -> dict[str, Any]:
+    """The laws of one position; where one does not exist, the reason."""
+    noisy, process = prediction.noisy, prediction.evaluator.process
+    where = torch.zeros_like(noisy.tokens, dtype=torch.bool)
+    where[0, position] = True
+    laws: dict[str, Any] = {}
+    kinds: tuple[tuple[str, type[OverTokens]], ...] = (("denoiser", Denoiser), ("leave_one_out", LeaveOneOut))
+    for name, kind in kinds:
+        try:
+            local = prediction.at(where, kind)
+        except ValueError as error:
+            revealed = bool(process.evidence(noisy)[0, position].isposinf())
+            laws[name] = {"reason": REVEALED if revealed else str(error)}
+            continue
+        logits = local.posterior.logits[0, 0]
+        kept = None if truncation.changes_nothing else truncate(logits, truncation) > -torch.inf
+        laws[name] = _bars(torch.log_softmax(logits.double(), -1), decoder, kept)
+        if kind is LeaveOneOut:
+            states = conditional_log_probs(LeaveOneOut(local.posterior.logits), local.noisy, process)[0, 0]
+            laws["conditional"] = _bars(states.double(), decoder, None)
+    if "conditional" not in laws:
+        laws["conditional"] = {"reason": "it is made from the leave-one-out posterior, which does not exist here"}
+    return laws
+
+
+def _bars(log_probs: Tensor, decoder: Decoder, kept: Tensor | None) -> dict[str, Any]:
+    """The most probable tokens, what is left beyond them, and which of them truncation keeps."""
+    top = log_probs.topk(min(TOP, len(log_probs)))
+    rows = [
+        {"token": token, "piece": decoder.piece(token), "p": math.exp(value), "kept": kept is None or bool(kept[token])}
+        for value, token in zip(top.values.tolist(), top.indices.tolist(), strict=True)
+    ]
+    shown = sum(row["p"] for row in rows)
+    return {"bars": rows, "rest": max(0.0, 1 - shown), "kept": None if kept is None else int(kept.sum())}

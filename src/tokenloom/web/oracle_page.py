@@ -1,0 +1,75 @@
+r"""Three posteriors of a table that fits on a page, by the exact oracle: three tokens at two positions.
+
+    mu = p(x_0^1 | x_t)      nu = p(x_0^1 | x_t^2)      g = p_t(x_t^1 | x_t^2) = alpha nu + (1 - alpha) pi
+
+and what a step to x_s is made of: the bridge averaged over mu is the bridge with nu plugged in (`prop:loo`).  Plugging
+in mu, as if it were nu, gives another law.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tokenloom.oracles import Oracle
+from tokenloom.posteriors import Denoiser, LeaveOneOut, conditional_log_probs, convert
+from tokenloom.processes import PROCESSES
+from tokenloom.processes.base import Process
+from tokenloom.schedules import LinearSchedule
+from tokenloom.state import Noisy
+from tokenloom.web.requests import Table
+
+TOKENS, POSITIONS = 3, 2
+NEAREST = 0.01
+"""How near to 0 and 1 the level may come."""
+
+
+def three_posteriors(table: Table) -> dict[str, Any]:
+    """The laws of the first position, and of the step from it."""
+    p_0 = _distribution(table)
+    process = PROCESSES.parse(table.process, vocab_size=TOKENS, schedule=LinearSchedule(eps=0.0))
+    noisy = _state(table, process)
+    nu = Oracle(p_0, process).predict(noisy)
+    assert isinstance(nu, LeaveOneOut)
+    mu = convert(nu, Denoiser, noisy.tokens, noisy.alpha_t, process)
+    average, plugged, mistaken = _steps(process, noisy, mu, nu)
+    return {
+        "p_0": p_0.tolist(),
+        "denoiser": mu.log_probs[0, 0].exp().tolist(),
+        "leave_one_out": nu.log_probs[0, 0].exp().tolist(),
+        "conditional": conditional_log_probs(nu, noisy, process)[0, 0].exp().tolist(),
+        "step": {"average": average.tolist(), "plugged": plugged.tolist(), "mistaken": mistaken.tolist()},
+        "difference": float((average - plugged).abs().max()),
+        "mistake": float((average - mistaken).abs().sum() / 2),
+        "states": process.num_states,
+    }
+
+
+def _distribution(table: Table) -> Tensor:
+    weights = torch.tensor(table.weights, dtype=torch.float64)
+    if len(weights) != TOKENS**POSITIONS:
+        raise ValueError(f"p_0 has {TOKENS**POSITIONS} weights, one for each sequence, got {len(weights)}")
+    if bool((weights < 0).any()) or not 0 < float(weights.sum()) < torch.inf:
+        raise ValueError("the weights of p_0 must be numbers from 0 upwards, and one of them above 0")
+    return (weights / weights.sum()).view(TOKENS, TOKENS)
+
+
+def _state(table: Table, process: Process) -> Noisy:
+    if not NEAREST <= table.alpha <= 1 - NEAREST:
+        raise ValueError(f"alpha must be in [{NEAREST}, {1 - NEAREST}] here, got {table.alpha:g}")
+    alpha = torch.tensor([table.alpha], dtype=torch.float64)
+    noisy = Noisy(torch.tensor([table.x_t]), process.time_at(alpha), alpha)
+    process.check_state(noisy)
+    return noisy
+
+
+def _steps(process: Process, noisy: Noisy, mu: Denoiser, nu: LeaveOneOut) -> tuple[Tensor, Tensor, Tensor]:
+    """The law of x_s^1 half-way to the data: averaged over mu, with nu plugged in, and with mu mistaken for nu."""
+    s = noisy.t / 2
+    clean = [torch.full_like(noisy.tokens, token) for token in range(TOKENS)]
+    laws = torch.stack([process.bridge(noisy, s, x_0).dense()[0, 0] for x_0 in clean])
+    average = mu.log_probs[0, 0].double().exp() @ laws
+    if LeaveOneOut not in process.bridge_takes:  # its bridge takes the denoiser, so there is nothing else to plug in
+        return average, average, average
+    plugged, mistaken = (process.bridge(noisy, s, LeaveOneOut(law.logits)).dense()[0, 0] for law in (nu, mu))
+    return average, plugged, mistaken

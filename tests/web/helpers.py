@@ -1,0 +1,100 @@
+"""A visitor without a browser."""
+
+import http.client
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+from urllib.parse import urlsplit
+
+import torch
+
+import tokenloom as tl
+
+PUZZLE = "53..7....6..195....98....6.8...6...34..8.3..17...2...6.6....28....419..5....8..79"
+HELD = [(index, int(digit) - 1) for index, digit in enumerate(PUZZLE) if digit != "."]
+TINY = "sudoku4-udm-loo"
+Answer = tuple[int, dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Client:
+    """Requests to one server, each on a connection of its own."""
+
+    url: str
+
+    @property
+    def host(self) -> str:
+        return urlsplit(self.url).netloc
+
+    def send(self, path: str, body: bytes, headers: dict[str, str] | None = None, method: str = "POST") -> Answer:
+        connection = http.client.HTTPConnection(self.host, timeout=60)
+        try:
+            connection.request(method, path, body, {"content-type": "application/json"} | (headers or {}))
+            answer = connection.getresponse()
+            text = answer.read()
+            return answer.status, json.loads(text) if text[:1] == b"{" else {"text": text.decode(), **answer.headers}
+        finally:
+            connection.close()
+
+    def ask(self, path: str, **values: Any) -> dict[str, Any]:
+        status, answer = self.send(f"/api/{path}", json.dumps(values).encode())
+        assert status == 200, answer
+        return answer
+
+    def refused(self, path: str, **values: Any) -> str:
+        """The sentence of a request that is not answered."""
+        status, answer = self.send(f"/api/{path}", json.dumps(values).encode())
+        assert status >= 400, answer
+        return str(answer["sentence"])
+
+    def lines(self, **values: Any) -> Iterator[dict[str, Any]]:
+        """The lines of a drawing as they come."""
+        connection = http.client.HTTPConnection(self.host, timeout=60)
+        try:
+            connection.request("POST", "/api/draw", json.dumps(values), {"content-type": "application/json"})
+            answer = connection.getresponse()
+            if answer.status != 200:
+                yield {"kind": "refused", "status": answer.status, **json.loads(answer.read())}
+                return
+            for line in answer:
+                yield json.loads(line)
+        finally:
+            connection.close()
+
+    def draw(self, **values: Any) -> list[dict[str, Any]]:
+        return list(self.lines(**values))
+
+
+def states(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The frames of a drawing, each with all its tokens."""
+    whole: list[dict[str, Any]] = []
+    for line in lines:
+        if line["kind"] != "frame":
+            continue
+        if "tokens" not in line:
+            tokens = list(whole[-1]["tokens"])
+            for position, token in line["changes"]:
+                tokens[position] = token
+            line = {"aux": whole[-1]["aux"], "marked": whole[-1]["marked"]} | line | {"tokens": tokens}
+        whole.append(line)
+    return whole
+
+
+@cache
+def loaded(name: str) -> tl.DiffusionModel:
+    return tl.load(name)
+
+
+def alone(name: str, seed: int, sampler: tl.Sampler, **options: Any) -> list[int]:
+    """What `Sampler.run` draws with this seed when nobody else draws."""
+    model = loaded(name)
+    drawn: list[int] = sampler.run(model, 1, generator=tl.RowGenerators([seed]), **options).tokens[0].tolist()
+    return drawn
+
+
+def given(held: Sequence[tuple[int, int]], length: int) -> tuple[torch.Tensor, torch.Tensor]:
+    known = dict(held)
+    tokens = torch.tensor([known.get(position, 0) for position in range(length)])
+    return tokens, torch.tensor([position in known for position in range(length)])

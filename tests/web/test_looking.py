@@ -1,0 +1,68 @@
+"""Numbers on the page are those of the library."""
+
+import math
+
+import pytest
+import torch
+
+import tokenloom as tl
+from tests.web.helpers import TINY, Client, loaded, states
+from tokenloom.drawing.truncation import Truncation, truncate
+
+
+def state_of(client: Client, name: str, process: str | None = None, step: int = 3) -> dict[str, object]:
+    frame = states(client.draw(model=name, process=process, sampling={"steps": 6}, seed=2))[step]
+    return {key: frame[key] for key in ("tokens", "t", "aux", "marked")}
+
+
+@pytest.mark.parametrize("process", ["uniform", "masked", "hybrid"])
+def test_the_three_laws_of_a_token_are_those_of_the_conversions(client: Client, process: str) -> None:
+    model, state = loaded(f"sudoku@{process}"), state_of(client, "sudoku", process)
+    masked = [place for place, token in enumerate(state["tokens"]) if token >= 9]  # type: ignore[arg-type, var-annotated]
+    position = masked[0] if masked else 40
+    t = torch.tensor([state["t"]], dtype=torch.float64)
+    noisy = tl.Noisy(torch.tensor([state["tokens"]]), t, model.process.alpha(t))
+    with torch.no_grad():
+        nu = model.predict(noisy)
+    assert isinstance(nu, tl.LeaveOneOut)
+    mu = tl.convert(nu, tl.Denoiser, noisy.tokens, noisy.alpha_t, model.process)
+    gibbs = tl.conditional_log_probs(nu, noisy, model.process)
+    found = client.ask("look", model="sudoku", process=process, state=state, position=position)
+    for name, expected in (("denoiser", mu.log_probs), ("leave_one_out", nu.log_probs), ("conditional", gibbs)):
+        shown = found["laws"][name]["bars"]
+        law = expected[0, position].double().exp()
+        assert [bar["p"] for bar in shown] == pytest.approx(sorted(law.tolist(), reverse=True)[:10], abs=1e-6)
+        assert all(bar["p"] == pytest.approx(float(law[bar["token"]]), abs=1e-6) for bar in shown)
+    doubt = torch.special.entr(mu.log_probs.exp()).sum(-1)[0] / math.log(9)
+    assert found["doubt"] == pytest.approx(doubt.tolist(), abs=2e-4)
+
+
+def test_what_top_p_cuts_is_what_truncation_cuts_on_each(client: Client) -> None:
+    model, state = loaded("shakespeare-udm-loo"), state_of(client, "shakespeare-udm-loo")
+    sampling = {"top_p": 0.6, "temperature": 1.3}
+    laws = client.ask("look", model="shakespeare-udm-loo", state=state, position=7, sampling=sampling)["laws"]
+    t = torch.tensor([state["t"]], dtype=torch.float64)
+    noisy = tl.Noisy(torch.tensor([state["tokens"]]), t, model.process.alpha(t))
+    with torch.no_grad():
+        nu = model.predict(noisy)
+    mu = tl.convert(nu, tl.Denoiser, noisy.tokens, noisy.alpha_t, model.process)
+    assert isinstance(nu, tl.LeaveOneOut)
+    for name, law in (("denoiser", mu), ("leave_one_out", nu)):
+        kept = truncate(law.logits[0, 7], Truncation(1.3, 0.6)) > -torch.inf
+        assert laws[name]["kept"] == int(kept.sum())
+        assert [bar["kept"] for bar in laws[name]["bars"]] == [bool(kept[bar["token"]]) for bar in laws[name]["bars"]]
+    assert laws["leave_one_out"]["kept"] != laws["denoiser"]["kept"]  # which is why it matters what is truncated
+
+
+def test_a_law_that_does_not_exist_says_why(client: Client) -> None:
+    assert "draw something first" in client.refused("look", model=TINY)
+    state = {"tokens": [0] * 16, "t": 0.5}
+    assert "a position must be in 0..15, got 16" in client.refused("look", model=TINY, state=state, position=16)
+    assert "auxiliary variable" in client.refused("look", model="sudoku", process="absorbing", state=state)
+
+
+def test_marked_tokens_are_shown_as_given(client: Client) -> None:
+    state = {"tokens": [0] * 16, "t": 0.9}
+    free = client.ask("look", model=TINY, state=state, position=1)["laws"]["leave_one_out"]["bars"]
+    marked = client.ask("look", model=TINY, state=state | {"marked": [0]}, position=1)["laws"]["leave_one_out"]["bars"]
+    assert {bar["token"]: bar["p"] for bar in marked}[0] < 0.05 < {bar["token"]: bar["p"] for bar in free}[0]

@@ -1,0 +1,98 @@
+"""Models that somebody brings: pictures, a masked string, a causal one; each from a folder given to the server."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import tokenloom as tl
+from tests.web.helpers import Client, states
+from tokenloom.models.tokenizer import Characters
+from tokenloom.nn import CausalTransformer, DiT, TransformerConfig
+from tokenloom.web.app import Playground
+from tokenloom.web.library import Library
+from tokenloom.web.limits import Limits
+from tokenloom.web.serving import running
+
+LETTERS = Characters("&()<=>CNO")
+
+
+def network(kind: type[Any], tokens: int, states: int, length: int) -> Any:
+    torch.manual_seed(0)
+    made = kind(TransformerConfig(tokens, states, length, 16, 1, 2, 8))
+    torch.nn.init.normal_(made.head.weight)
+    return made
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    place, size = tmp_path_factory.mktemp("models"), LETTERS.vocab_size
+    digits = {"kind": "digits", "path": None, "levels": 8, "valid_fraction": 0.1}
+    models = {
+        "pixels": tl.DiffusionModel(
+            network(DiT, 17, 17, 64), tl.Uniform(17), predicts=tl.LeaveOneOut, about=tl.About(source=digits)
+        ),
+        "string": tl.DiffusionModel(
+            network(DiT, size, size + 1, 24), tl.Masked(size), predicts=tl.Denoiser, tokenizer=LETTERS
+        ),
+        "causal": tl.DiffusionModel(
+            network(CausalTransformer, size, size + 1, 24),
+            tl.LeftToRight(size),
+            predicts=tl.Denoiser,
+            tokenizer=LETTERS,
+        ),
+    }
+    for name, model in models.items():
+        model.save(place / name)
+    return {name: str(place / name) for name in models}
+
+
+@pytest.fixture(scope="module")
+def brought(folders: dict[str, str]) -> Iterator[Client]:
+    with running(Playground(Library(list(folders.values())), Limits())) as url:
+        yield Client(url)
+
+
+def test_pictures_are_a_square_of_grey_levels(brought: Client, folders: dict[str, str]) -> None:
+    found = brought.ask("describe", model=folders["pixels"])
+    assert found["view"] == {"kind": "pixels", "side": 8}
+    assert found["fixed"] is True
+    assert len(brought.draw(model=folders["pixels"], sampling={"steps": 3})[-1]["tokens"]) == 64
+
+
+def test_a_masked_string_is_filled_in_where_it_is_blank(brought: Client, folders: dict[str, str]) -> None:
+    """As a reaction or a protein of an imported model, with characters that a page might take for markup."""
+    name = folders["string"]
+    cells = brought.ask("encode", model=name, text="CC(=O)__<C>&")["tokens"]
+    held = [[position, token] for position, token in enumerate(cells) if token is not None]
+    lines = brought.draw(model=name, sampling={"steps": 6, "sampler": "confidence"}, held=held)
+    text = LETTERS.decode(lines[-1]["tokens"])
+    assert text.startswith("CC(=O)")
+    assert text[8:12] == "<C>&"
+    mask, frame = LETTERS.vocab_size, states(lines)[2]
+    state = {key: frame[key] for key in ("tokens", "t", "aux", "marked")}
+    assert mask in frame["tokens"]
+    shown = brought.ask("look", model=name, state=state, position=0)["laws"]
+    assert "this token reveals x_0" in shown["leave_one_out"]["reason"]
+    blank = brought.ask("look", model=name, state=state, position=frame["tokens"].index(mask))["laws"]
+    assert blank["leave_one_out"]["bars"] == blank["denoiser"]["bars"]  # a mask is no evidence
+
+
+def test_a_causal_model_draws_from_left_to_right_and_says_what_it_cannot(
+    brought: Client, folders: dict[str, str]
+) -> None:
+    name = folders["causal"]
+    found = brought.ask("describe", model=name)
+    assert ([kernel["name"] for kernel in found["samplers"]], found["correctors"]) == (["autoregressive"], [])
+    lines = brought.draw(model=name, sampling={"sampler": "autoregressive"}, held=[[0, 2]], length=10)
+    assert lines[-1]["tokens"][0] == 2
+    state = {"tokens": lines[-1]["tokens"], "t": 0.5}
+    assert "a causal model has no posterior" in brought.refused("look", model=name, state=state)
+    assert "has no state to begin at" in brought.draw(model=name, begin=state)[-1]["sentence"]
+
+
+def test_a_folder_of_the_same_name_elsewhere_is_not_opened(brought: Client, folders: dict[str, str]) -> None:
+    outside = str(Path(folders["pixels"]).parent / "pixels" / ".." / "string")
+    assert brought.refused("describe", model=outside).startswith("there is no model")

@@ -1,0 +1,225 @@
+"""What a visitor cannot do: read files, run scripts, exhaust the machine, or end the server."""
+
+import http.client
+import json
+import re
+import socket
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.web.helpers import TINY, Client
+from tokenloom.web import running as running_module
+from tokenloom.web.app import Playground, static_files
+from tokenloom.web.guard import HEADERS
+from tokenloom.web.library import Library
+from tokenloom.web.limits import Limits
+from tokenloom.web.requests import Draw, Encode, Table, parse
+from tokenloom.web.serving import Address, running
+
+STATIC = {path: content.decode() for path, content, _ in static_files()}
+
+
+def test_only_this_machine_is_asked_for_by_default_and_others_are_warned_of() -> None:
+    assert Address().host == "127.0.0.1"
+    local = ("127.0.0.1", "127.0.0.5", "::1", "localhost")
+    assert all(Address(host).is_local for host in local)
+    assert not any(Address(host).is_local for host in ("0.0.0.0", "::", "192.168.1.4", "example.org"))
+
+
+@pytest.mark.parametrize("path", ["/", "/static/app.js", "/static/style.css", "/api/models", "/nothing"])
+def test_every_answer_forbids_what_is_not_of_this_server(client: Client, path: str) -> None:
+    connection = http.client.HTTPConnection(client.host, timeout=20)
+    connection.request("GET", path)
+    answer = connection.getresponse()
+    answer.read()
+    connection.close()
+    assert answer.status == (404 if path == "/nothing" else 200)
+    assert all(answer.headers[name] == value for name, value in HEADERS.items())
+    policy = answer.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert "http:" not in policy
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("localhost", 200),
+        ("127.0.0.1:7337", 200),
+        ("[::1]", 200),
+        ("evil.example", 403),
+        ("localhost.evil.example", 403),
+    ],
+)
+def test_a_name_that_points_here_is_not_enough(client: Client, host: str, status: int) -> None:
+    assert client.send("/api/models", b"", {"host": host}, "GET")[0] == status
+
+
+def test_only_this_page_may_post(client: Client) -> None:
+    body = json.dumps({}).encode()
+    assert client.send("/api/table", body, {"origin": client.url.rstrip("/")})[0] == 200
+    assert client.send("/api/table", body, {"origin": "http://evil.example"})[0] == 403
+    assert client.send("/api/table", body, {"origin": "null"})[0] == 403
+    assert client.send("/api/table", body, {"content-type": "text/plain"})[0] == 403
+    assert client.send("/api/table", b"", method="GET")[0] == 405
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/static/../app.py", "/static/%2e%2e/app.py", "/static//etc/passwd", "/static/..%2f..%2fpublic.py", "/app.py"],
+)
+def test_no_file_is_read_through_a_path(client: Client, path: str) -> None:
+    assert client.send(path, b"", method="GET")[0] == 404
+
+
+def test_a_name_in_a_request_is_never_opened(client: Client, tmp_path: Path) -> None:
+    folder = str(files("tokenloom.models") / "bundled" / TINY)
+    for name in (folder, "../" + TINY, str(tmp_path), "/etc/passwd", "sudoku@masked", "a/b", "x" * 10_000):
+        for path in ("draw", "describe", "encode", "look"):
+            sentence = client.refused(path, model=name)
+            assert sentence.startswith("there is no model")
+            assert len(sentence) < 400
+    assert not list(tmp_path.iterdir())
+
+
+def test_no_field_of_a_sampler_reaches_a_file(client: Client, tmp_path: Path) -> None:
+    for text in (f"{tmp_path}/x", "../../etc/passwd", "ancestral:through=/etc/passwd", "greedy-tail:inner=os.system"):
+        for role in ("sampler", "corrector"):
+            last = client.draw(model=TINY, sampling={role: text})[-1]
+            assert last["kind"] == "error"
+            assert len(last["sentence"]) < 400
+    assert not list(tmp_path.iterdir())
+
+
+def test_ten_megabytes_are_refused_while_they_arrive(client: Client) -> None:
+    limit = Limits().body
+    with socket.create_connection(client.host.split(":"), timeout=20) as connection:  # type: ignore[arg-type]
+        head = f"POST /api/encode HTTP/1.1\r\nhost: {client.host}\r\ncontent-type: application/json\r\n"
+        connection.sendall(f"{head}content-length: 10000000\r\n\r\n".encode())
+        sent = 0
+        try:
+            while sent < 10_000_000:
+                sent += connection.send(b"x" * 65536)
+        except (ConnectionError, TimeoutError):
+            pass
+        connection.settimeout(10)
+        answer = connection.recv(65536)
+    assert b"413" in answer.splitlines()[0]
+    assert f"a request may have {limit:,} bytes".encode() in answer
+    assert client.ask("table")["states"] == 3
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        (b"", "is not JSON"),
+        (b"[]", "must be a JSON object, got list"),
+        (b"\xff\xfe", "is not JSON"),
+        (b'{"model": 3}', "the option model of the request must be a text, got 3"),
+        (b'{"model": "x", "seed": 1.5}', "the option seed of the request must be a whole number"),
+        (b'{"model": "x", "seed": 99999999999999999999999}', "does not fit into 64 bits"),
+        (b'{"model": "x", "sampling": {"stepps": 3}}', "did you mean steps"),
+        (b'{"model": "x", "sampling": {"temperature": NaN}}', "NaN is not a number of JSON"),
+        (b'{"model": "x", "sampling": 5}', "sampling must be a JSON object"),
+        (b'{"model": "x", "held": [[1]]}', "the option held of the request"),
+        (b'{"model": "x", "begin": {"tokens": "abc", "t": 0}}', "the option tokens of begin"),
+        (b'{"model": ' + b"[" * 100_000, "is not JSON"),
+        (b'{"nonsense": 1}', "the request has no option 'nonsense'"),
+        (b"{}", "model"),
+    ],
+)
+def test_a_wrong_request_is_a_sentence(body: bytes, sentence: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        parse(body, Draw)
+
+
+def test_text_of_any_script_is_taken_as_text(client: Client) -> None:
+    for text in ("<script>alert(1)</script>", "😀" * 50, "שלום עולם", "\u202e\u0000", "{{7*7}}", "'; drop table"):
+        status, answer = client.send("/api/encode", json.dumps({"model": "shakespeare-udm-loo", "text": text}).encode())
+        assert status in (200, 400)
+        assert len(json.dumps(answer)) < 5000
+    assert parse(json.dumps({"model": "x", "text": "<b>"}).encode(), Encode).text == "<b>"
+    assert parse(b"{}", Table).alpha == 0.5
+
+
+def test_a_crash_of_one_request_does_not_end_the_server(
+    client: Client, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def crash(*_: Any) -> None:
+        raise RuntimeError("a part of the machine is on fire at /secret/path")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(running_module, "python_lines", crash)
+        last = client.draw(model=TINY)[-1]
+    assert last["kind"] == "error"
+    assert "only this request is affected" in last["sentence"]
+    assert "secret" not in last["sentence"]
+    assert client.draw(model=TINY, sampling={"steps": 2})[-1]["kind"] == "end"
+    assert "on fire" in capsys.readouterr().err
+
+
+def test_a_drawing_that_takes_too_long_is_ended_with_a_sentence() -> None:
+    playground = Playground(Library([TINY]), Limits(seconds=1))
+    with running(playground) as url:
+        last = Client(url).draw(model=TINY, sampling={"steps": 1024})[-1]
+    assert last["kind"] == "error"
+    assert "this took longer than 1 seconds, the limit here; take fewer steps" in last["sentence"]
+
+
+def test_the_page_brings_everything_itself_and_writes_no_markup() -> None:
+    assert {"/", "/static/app.js", "/static/style.css"} <= set(STATIC)
+    for path, text in STATIC.items():
+        outside = [link for link in re.findall(r"(?:https?:)?//[\w.-]+\.\w+", text) if "www.w3.org" not in link]
+        assert not outside, path
+        for sink in (
+            "innerHTML",
+            "outerHTML",
+            "insertAdjacentHTML",
+            "document.write",
+            "eval(",
+            "new Function",
+            "import(",
+        ):
+            assert sink not in text, path
+    html = STATIC["/"]
+    assert not re.findall(r"<script(?![^>]*src=)", html)
+    assert " style=" not in html
+    assert not re.findall(r"\son\w+=", html)
+    for linked in re.findall(r'(?:src|href)="(/static/[^"]+)"', html):
+        assert linked in STATIC
+    for path, text in STATIC.items():
+        for module in re.findall(r'from "\./([\w.]+)"', text):
+            assert f"/static/{module}" in STATIC, path
+
+
+def test_no_connection_leaves_the_machine(
+    client: Client, playground: Playground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reached: list[Any] = []
+    connect = socket.socket.connect
+
+    def noted(self: socket.socket, address: Any) -> Any:
+        reached.append(address)
+        return connect(self, address)
+
+    monkeypatch.setattr(socket.socket, "connect", noted)
+    client.ask("describe", model="sudoku")
+    client.draw(model=TINY, sampling={"steps": 3})
+    client.ask("puzzle", side=4)
+    assert reached
+    assert {address[0] for address in reached if isinstance(address, tuple)} == {"127.0.0.1"}
+
+
+def test_a_library_knows_its_own_names_only() -> None:
+    library = Library([TINY])
+    assert library.names == [TINY]
+    assert library[TINY].run() is library[TINY].run()  # loaded once
+    with pytest.raises(ValueError, match="there is no model 'sudoku' here; did you mean sudoku4-udm-loo"):
+        library["sudoku"]
+    with pytest.raises(ValueError, match="named twice"):
+        Library([TINY, TINY])
+    with pytest.raises(ValueError, match="no-such-model"):
+        Library(["runs/no-such-model"])
