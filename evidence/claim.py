@@ -157,10 +157,13 @@ class Claim:
         return overall([part.verdict(records) for part in self.comparisons if part.role == "claim"])
 
     beside: tuple[tuple[str, str, str], ...] = ()
-    """(setting, arm, measure) that are drawn and not compared."""
+    """(setting, arm, measure) that are drawn and not compared, of the first seed."""
 
     @property
-    def needs(self) -> set[tuple[str, str, str]]:
-        """(setting, arm, measure) of all comparisons, and what is drawn beside them."""
-        compared = {(part.setting, arm, measure) for part in self.comparisons for arm, measure in part.needs}
-        return compared | set(self.beside)
+    def compared(self) -> set[tuple[str, str, str]]:
+        """(setting, arm, measure) of all comparisons, which every seed must have."""
+        return {(part.setting, arm, measure) for part in self.comparisons for arm, measure in part.needs}
+
+    def needs(self, seed: int) -> set[tuple[str, str, str]]:
+        """(setting, arm, measure) that a seed must have."""
+        return self.compared | (set(self.beside) if seed == SEEDS[0] else set())

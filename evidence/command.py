@@ -84,18 +84,21 @@ class Study:
     def __init__(self, claims: Sequence[Claim], place: Place, results: Path, workers: int, cluster: str) -> None:
         self.claims, self.place, self.results = claims, place, results
         self.workers, self.cluster = workers, cluster
-        self.needed = sorted(set().union(*(claim.needs for claim in claims)))
         self.ranks = ranks()
         self.display = Display(Console(file=sys.stderr, quiet=not self.ranks.first))
 
     @property
     def records(self) -> Records:
         """What is kept."""
-        return collect(self.needed, SEEDS, self.results)
+        return collect(self.claims, self.results)
 
     def tasks(self) -> list[Task]:
         """The measurements that are missing, those of a seed together."""
-        every = [(Run(setting, arm, seed), measure) for seed in SEEDS for setting, arm, measure in self.needed]
+        every = [
+            (Run(setting, arm, seed), measure)
+            for seed in SEEDS
+            for setting, arm, measure in sorted(set().union(*(claim.needs(seed) for claim in self.claims)))
+        ]
         return [task for task in every if not is_measured(task, self.place, self.results)]
 
     def runs(self, tasks: Sequence[Task]) -> list[Run]:

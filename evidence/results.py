@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from evidence.claim import Records
+from evidence.claim import SEEDS, Claim, Records
 from evidence.measures import MEASURES
 from evidence.measures.base import opened
 from evidence.runs import Place, Run, is_trained
@@ -87,10 +87,10 @@ def describe(run: Run, place: Place) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def collect(needed: Iterable[tuple[str, str, str]], seeds: Iterable[int], folder: Path) -> Records:
+def collect(claims: Iterable[Claim], folder: Path) -> Records:
     """The figures that claims ask for, as far as they are kept."""
     records: dict[tuple[str, str, int], Mapping[str, Any]] = {}
-    runs = {Run(setting, arm, seed) for setting, arm, _ in needed for seed in seeds}
+    runs = {Run(setting, arm, seed) for claim in claims for seed in SEEDS for setting, arm, _ in claim.needs(seed)}
     for run in sorted(runs):
         measures = read_result(run, folder)["measures"]
         records[run.setting, run.arm, run.seed] = {name: found["figures"] for name, found in measures.items()}

@@ -6,7 +6,9 @@ from typing import Any
 
 from evidence.measures.base import Measure, opened
 from evidence.runs import Place, Run
+from evidence.settings import Setting
 from tokenloom.samplers.options import SamplerOptions
+from tokenloom.sudoku.data import SudokuSource
 from tokenloom.sudoku.puzzles import Puzzles, unique_puzzles
 from tokenloom.sudoku.solve_rates import solve_rate
 
@@ -22,6 +24,11 @@ def _puzzles(count: int, side: int) -> Puzzles:
     return unique_puzzles(count, GIVENS[side], seed=0, side=side)
 
 
+def _side(chosen: Setting) -> int:
+    assert isinstance(chosen.source, SudokuSource)
+    return chosen.source.side
+
+
 @dataclass(frozen=True)
 class Solving(Measure):
     """sampler -> budget -> rate; `mean` is over the budgets of the sampler."""
@@ -32,12 +39,12 @@ class Solving(Measure):
         chosen = place.setting(run.setting)
         budgets = list(chosen.evaluations)
         tried = dict.fromkeys(MAIN[run.arm], budgets) | dict.fromkeys(MORE.get(run.arm, ()), budgets[-1:])
-        givens = list(GIVENS[chosen.source.side])  # type: ignore[attr-defined]
+        givens = list(GIVENS[_side(chosen)])
         return {"puzzles": chosen.scored, "givens": givens, "samplers": tried}
 
     def of(self, run: Run, place: Place) -> dict[str, Any]:
         chosen, model = place.setting(run.setting), opened(run, place).model
-        puzzles = _puzzles(chosen.scored, chosen.source.side)  # type: ignore[attr-defined]
+        puzzles = _puzzles(chosen.scored, _side(chosen))
         found: dict[str, Any] = {}
         for sampler, budgets in self.settings(run, place)["samplers"].items():
             rates = {}

@@ -1,6 +1,7 @@
 """Every claim from end to end at the scale that means nothing, and what the command does with wrong or old input."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from evidence.claims import CLAIMS
 from evidence.command import evidence
 from evidence.results import is_measured, measure_tasks, read_result, result_file
-from evidence.runs import Place, Run
+from evidence.runs import Place, Run, is_trained
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +80,20 @@ def test_a_figure_does_not_depend_on_the_batch(study: tuple[Path, Path], monkeyp
     whole = MEASURES["bigrams"].of(run, place)
     monkeypatch.setattr(bigrams, "BATCH", 3)
     assert MEASURES["bigrams"].of(run, place) == pytest.approx(whole, abs=1e-12)
+
+
+def test_an_interrupted_run_is_not_taken_for_a_trained_one(study: tuple[Path, Path], tmp_path: Path) -> None:
+    folder, text = study
+    run = Run("markov", "mdm", 1)
+    place, copy = Place(folder, "tiny", text), Place(tmp_path, "tiny", text)
+    assert is_trained(run, place)
+    assert not is_trained(run, copy)
+    shutil.copytree(place.run_folder(run), copy.run_folder(run))
+    config = copy.run_folder(run) / "model" / "config.json"
+    record = json.loads(config.read_text())
+    record["about"]["step"] -= 1  # a signal ends a run with a model of the step it reached
+    config.write_text(json.dumps(record))
+    assert not is_trained(run, copy)
 
 
 def test_wrong_input_gets_a_sentence(tmp_path: Path) -> None:

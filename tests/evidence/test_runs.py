@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from evidence.claim import SEEDS
 from evidence.claims import CLAIMS
 from evidence.runs import WITHIN, Place, Run
 from evidence.settings import SETTINGS, setting
@@ -12,7 +13,7 @@ from tokenloom.nn.size import count_parameters
 from tokenloom.training.build import task_of
 from tokenloom.training.config import TrainConfig, differences
 
-NEEDED = sorted(set().union(*(claim.needs for claim in CLAIMS.values())))
+NEEDED = sorted(set().union(*(claim.needs(SEEDS[0]) for claim in CLAIMS.values())))
 TEXT8_CHARACTERS = 27
 
 

@@ -1,6 +1,6 @@
 """One way to a model, whoever wrote it: `tokenloom.load`.
 
-A run, a model folder or a bundled name is read as it is.  Anything else that holds weights (a folder, a file, a name on
+A run, a model folder or a bundled name is read unchanged.  Anything else that holds weights (a folder, a file, a name on
 the Hub) is imported, as long as no pickle has to be opened.
 """
 

@@ -55,7 +55,7 @@ class MaskedLM(Pretrained):
         self.length = longest_sequence(self.body.config, config.length, lost)
 
     def read(self, tokens: Tokens) -> Float[Tensor, "batch length width"]:
-        """Every position is read and counted, whatever its id: RoBERTa by itself would skip its padding."""
+        """Every position is read and counted, whatever its id: RoBERTa alone would skip its padding."""
         first, last = self.config.first, self.config.last
         shown = tokens if first is None else F.pad(tokens, (1, 0), value=first)
         shown = shown if last is None else F.pad(shown, (0, 1), value=last)

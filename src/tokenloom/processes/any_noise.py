@@ -7,7 +7,7 @@ As a function of x_0 the likelihood of a noisy token takes two values, so with t
 of noise law, schedule and time a network needs nothing but the evidence of each position.  It is the auxiliary variable
 of a state here.  A row draws one of the `noises`, all equally likely, and t is the share of its tokens that are lost,
 1 - alpha_t, whatever the schedule.  There is no noise law, no bridge and no bound in this: those belong to the process
-that the network is used under, `model.with_process(...)`.  So it is no process to sample from, and not among them.
+that the network is used under, `model.with_process(...)`.  So it is not a process to sample from, nor among them.
 """
 
 from dataclasses import dataclass

@@ -63,7 +63,7 @@ class Ranks:
 
 @contextmanager
 def on_its_own() -> Iterator[None]:
-    """A block in which this process looks as if it were alone, for work that would else join the others by itself."""
+    """A block in which this process looks as if it were alone, for work that would otherwise join the others."""
     told = {name: os.environ.pop(name) for name in list(os.environ) if name in TOLD or name.startswith("TORCHELASTIC")}
     try:
         yield

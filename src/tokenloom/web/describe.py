@@ -1,6 +1,6 @@
 """What the page needs to know: models, and forms that are generated from the registries of kernels.
 
-A kernel that somebody registers appears by itself, with a field for every option that can be written as text.
+A kernel that somebody registers appears automatically, with a field for every option that can be written as text.
 """
 
 from dataclasses import MISSING, fields

@@ -38,7 +38,7 @@ def is_bundled(name: str | Path) -> bool:
 
 
 def locate(name: str | Path) -> Path:
-    """The folder of a bundled model; any other path unchanged, but for its process."""
+    """The folder of a bundled model; any other path unchanged, except for its process."""
     plain = without_process(name)[0]
     return FOLDER / plain if is_bundled(plain) else Path(plain)
 

@@ -77,7 +77,7 @@ def symbols(words: list[str]) -> Tokenizer:
 
 
 def framed(tokenizer: Tokenizer | None) -> Tokenizer | None:
-    """The tokenizer of a network that puts both ends around a text by itself."""
+    """The tokenizer of a network that puts both ends around a text on its own."""
     if not isinstance(tokenizer, Subwords):
         return tokenizer
     return Subwords(json.dumps(json.loads(tokenizer.to_json())["tokenizer"]), framed=True)
