@@ -1,7 +1,7 @@
 """One way to a model, whoever wrote it: `tokenloom.load`.
 
-A run, a model folder or a bundled name is read unchanged.  Anything else that holds weights (a folder, a file, a name on
-the Hub) is imported, as long as no pickle has to be opened.
+A run, a model folder or a bundled name is read unchanged.  Anything else that holds weights (a folder, a file, a name
+on the Hub) is imported, as long as no pickle has to be opened.
 """
 
 import difflib
