@@ -1,14 +1,15 @@
 """A claim as data: what is compared, on which networks, and when it holds.
 
 Difference     a figure of one arm against a figure of another, seed by seed
-AtEqualEntropy the points of one curve against another curve at their entropies, in nats per token of the judge:
-               mean over points i of  nats_other(H_i) - nats_i,   for the H_i that the other curve spans;
-                   NaN, which decides nothing, where it spans none
+AtEqualEntropy two curves of a judge's nats per token over entropy H: with i over the points of one within the range of
+               the other, and the other way round,
+               mean of  nats_other(H_i) - nats_i  and  nats_j - nats_favoured(H_j);
+               NaN, which decides nothing, where the curves have no range in common
 """
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -90,6 +91,18 @@ class Difference(Comparison):
         return favoured - other if self.larger else other - favoured
 
 
+Points = Sequence[Mapping[str, Any]]
+
+
+def _gains(points: Points, curve: Points, shared: set[tuple[float, float]]) -> Iterator[float]:
+    """How far points lie below a curve at their entropies; those outside its range and those on both are left out."""
+    for point in points:
+        entropy, nats = float(point["entropy"]), float(point["nats_per_token"])
+        there = nats_at_entropy(curve, entropy)
+        if there is not None and (entropy, nats) not in shared:
+            yield there - nats
+
+
 def bounds(
     favoured: str, other: str, margin: float = 0.0, role: Role = "claim", settings: Sequence[str] = ("markov", "text8")
 ) -> tuple[Comparison, ...]:
@@ -123,8 +136,10 @@ class AtEqualEntropy(Comparison):
         ours, theirs = (
             records[self.setting, arm, seed][f"curve: {curve}"]["points"] for arm, curve in (self.favoured, self.other)
         )
-        found = [(nats_at_entropy(theirs, point["entropy"]), point["nats_per_token"]) for point in ours]
-        gains = [other - float(nats) for other, nats in found if other is not None]
+        shared = {(point["entropy"], point["nats_per_token"]) for point in ours} & {
+            (point["entropy"], point["nats_per_token"]) for point in theirs
+        }
+        gains = [*_gains(ours, theirs, shared), *(-gain for gain in _gains(theirs, ours, shared))]
         return sum(gains) / len(gains) if gains else math.nan
 
 

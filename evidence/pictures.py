@@ -8,7 +8,7 @@ from typing import Any
 
 from evidence.claim import SEEDS, Records
 from evidence.verdicts import Effect
-from tokenloom.evaluation.plots import COLOURS, INK, band, bars, canvas
+from tokenloom.evaluation.plots import COLOURS, INK, band, canvas
 
 TITLES = {"markov": "Markov chain", "text8": "text8", "sudoku": "Sudoku, 22 to 29 givens"}
 BOTH = ("markov", "text8")
@@ -106,31 +106,26 @@ def _curve(axes: Any, seeds: Sequence[Sequence[Mapping[str, float]]], label: str
 
 @dataclass(frozen=True)
 class SolveRates:
-    """Puzzles solved against evaluations, mean and two standard errors over seeds."""
+    """Puzzles solved: a dot for every seed, a bar for their mean; the fewer evaluations are open, the more are filled."""
 
     samplers: tuple[tuple[str, str, str], ...]
     """Label, arm and sampler."""
 
     def draw(self, records: Records, path: Path) -> None:
         """Write the picture; what is missing in the records is left out."""
-        with canvas(path, 1, 1, 7.6, 3.8) as (_, grid):
+        with canvas(path, 1, 1, 7.6, 0.9 + 0.34 * len(self.samplers)) as (_, grid):
             axes = grid[0][0]
-            for number, (label, arm, sampler) in enumerate(self.samplers):
+            for row, (_, arm, sampler) in enumerate(self.samplers):
                 found = [item[sampler] for item in figures(records, "sudoku", arm, "solving")]
-                if not found:
-                    continue
-                budgets = [key for key in found[0] if key != "mean"]
-                rates = [[100 * item[budget]["solve_rate"] for item in found] for budget in budgets]
-                middle, half = [mean(rate) for rate in rates], [2 * error(rate) for rate in rates]
-                ends = (
-                    [m - h for m, h in zip(middle, half, strict=True)],
-                    [m + h for m, h in zip(middle, half, strict=True)],
-                )
-                bars(axes, [int(budget) for budget in budgets], middle, ends, label, number)
-            axes.set(xscale="log", xlabel="network evaluations", ylabel="% solved", title=TITLES["sudoku"])
-            axes.set_xticks([8, 32], ["8", "32"])
-            axes.minorticks_off()
-            axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
+                for budget, fill, side in (("8", "none", -0.13), ("32", COLOURS[0], 0.13)):
+                    rates = [100 * item[budget]["solve_rate"] for item in found if budget in item]
+                    if rates:
+                        look = {"color": COLOURS[0], "markerfacecolor": fill, "markersize": 4.5}
+                        axes.plot(rates, [row + side] * len(rates), "o", **look)
+                        axes.plot([mean(rates)] * 2, [row + side - 0.13, row + side + 0.13], color=INK, linewidth=1.6)
+            axes.set_yticks(range(len(self.samplers)), [label for label, _, _ in self.samplers])
+            axes.set_ylim(len(self.samplers) - 0.5, -0.5)
+            axes.set(xlim=(0, 100), xlabel="% solved; open: 8 evaluations, filled: 32", title=TITLES["sudoku"])
 
 
 @dataclass(frozen=True)

@@ -113,6 +113,10 @@ def test_curves_are_compared_at_equal_entropy_alone() -> None:
     flat = [{"entropy": 1.0, "nats_per_token": 1.0}, {"entropy": 2.0, "nats_per_token": 3.0}]
     point = [{"entropy": 1.25, "nats_per_token": 1.2}, {"entropy": 5.0, "nats_per_token": 0.0}]
     records: Records = {("markov", "a", 1): {"curve: x": {"points": point}, "curve: y": {"points": flat}}}
-    assert comparison.of_seed(records, 1) == pytest.approx(0.3)  # the point at 5 has no partner
+    first, second = 1.5 - 1.2, 3.0 - (1.2 - 1.2 * 0.75 / 3.75)  # the points at 5 and at 1 have no partner
+    assert comparison.of_seed(records, 1) == pytest.approx((first + second) / 2)
+    both = [{"entropy": 1.0, "nats_per_token": 1.0}, *point]  # a point on both curves tells nothing
+    shared: Records = {("markov", "a", 1): {"curve: x": {"points": both}, "curve: y": {"points": flat}}}
+    assert comparison.of_seed(shared, 1) == pytest.approx((first + second) / 2)
     outside: Records = {("markov", "a", 1): {"curve: x": {"points": point[1:]}, "curve: y": {"points": flat}}}
     assert Criterion()(comparison.effect(outside, (1,))) == "undecided"
