@@ -7,7 +7,7 @@ between its points, and a curve that only wins below that entropy gets a warning
 
 import csv
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise, product
@@ -85,7 +85,7 @@ def _work(points: Sequence[Point], folder: Path) -> int:
     return len(run_points(points, folder, lambda record: None))
 
 
-def nats_at_entropy(records: Iterable[Record], entropy: float) -> float | None:
+def nats_at_entropy(records: Iterable[Mapping[str, Any]], entropy: float) -> float | None:
     """A curve's nats per token at an entropy, linear between its points; None outside them."""
     points = sorted((record["entropy"], record["nats_per_token"]) for record in records)
     for (left, low), (right, high) in pairwise(points):
