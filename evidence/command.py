@@ -112,6 +112,10 @@ class Study:
         """Train, then measure."""
         with self.ranks.together(), self.display.status("looking for what is missing"):
             tasks = self.tasks()
+            if self.place.text8 is None and any(run.setting == "text8" for run, _ in tasks):
+                raise ValueError(
+                    "the claims on text8 need its characters: name a folder with train.txt and valid.txt by --text8"
+                )
             runs = self.runs(tasks)
             self._spread(partial(train_runs, place=self.place), runs, "training", "network")
             self._spread(partial(measure_tasks, place=self.place, folder=self.results), tasks, "measuring", "figure")

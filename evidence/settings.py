@@ -40,18 +40,14 @@ class Setting:
 
 
 def setting(name: str, scale: Scale, text8: Path | None = None) -> Setting:
-    """The setting of a name; `text8` is a folder with train*.txt and valid*.txt, which may be gzipped."""
+    """The setting of a name; `text8` is a folder with train*.txt and valid*.txt, needed where they are read."""
     if name == "markov":
         return _markov(scale)
     if name == "sudoku":
         return _sudoku(scale)
     if name != "text8":
         raise ValueError(f"there is no setting {name!r}; the settings are {', '.join(SETTINGS)}")
-    if text8 is None:
-        raise ValueError(
-            "the claims on text8 need its characters: name a folder with train.txt and valid.txt by --text8"
-        )
-    return _text8(scale, text8)
+    return _text8(scale, text8 or Path("text8"))
 
 
 def _markov(scale: Scale) -> Setting:

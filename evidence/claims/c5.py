@@ -43,7 +43,10 @@ CLAIM = Claim(
 on text8) against the curve of ancestral samples over temperature or top-p, at the entropy of that setting; all with
 the same number of evaluations. `random scan` and `forward-backward` are correctors that keep the law, or nearly so;
 they are shown beside, on the chain.""",
-    found="",
+    found="""The corrector is ahead of temperature: by 0.06 nats on text8 and by 0.02 on the chain, though two of
+the four intervals reach below 0. It does not beat top-p on the leave-one-out posterior: on the chain it is a little
+behind. (The paper, too, finds the two broadly competitive at its smaller budgets.) Correctors that keep the law do
+not move along the frontier; at this budget they cost steps of the sampler and gain nothing.""",
     limits="""With 24 and 128 positions a corrector step touches a far larger part of a sample than in the paper
 (16 of 1,024).""",
 )

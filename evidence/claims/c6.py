@@ -47,9 +47,12 @@ CLAIM = Claim(
         )
     ),
     run="""One grid network per method, of one shape and with equal training; 300 puzzles of 22 to 29 givens
-with one solution, generated and never trained on, one try each, with 8 and 32 evaluations. The effect is the
-mean over the two budgets.""",
-    found="",
+with one solution, generated and never trained on, one try each, with 8 and 32 evaluations. The effect is the mean
+over the two budgets.""",
+    found="""UDM solves three times as many puzzles as MDM (17% against 5%), with every seed. ReAUDM is ahead of
+AUDM with every seed, but three seeds do not settle by how much, and AUDM is not told apart from MDM. What no claim
+asked for is larger than all of this: the same MDM network solves 77% in confidence order, because it then writes
+what logic has settled and draws nothing.""",
     limits="""A network built for grids, with a tenth of the usual training; the paper's is a DiT of 6M
 parameters, and its learning rate was chosen for each method.""",
 )

@@ -50,6 +50,7 @@ CLAIM = Claim(
     run="""The MDM networks of C3 and C6, without any change, sampled as masked diffusion and as masked uniform
 diffusion whose times are drawn anew at every step, so that tokens can be revised. MUDM with fixed times and ReMDM
 are shown beside.""",
-    found="",
+    found="""On Sudoku it helps with every seed, by 4 puzzles in 100, as much as ReMDM does. On the chain and on
+text8 the two frontiers lie on each other: an advantage above 0.07 nats can be excluded, and so can a loss of 0.05.""",
     limits="""One budget of evaluations per data set: more steps give a sampler that revises more to do.""",
 )

@@ -30,7 +30,9 @@ CLAIM = Claim(
     run="""Masked diffusion in 256 steps whose network is one softmax with the tail of a language's unigrams,
 so that the law of a token is known and the only error is the drawing's. The textbook step draws from the dense law
 in float32; the exact one is `tl.sample`.""",
-    found="",
+    found="""The textbook step draws tokens that are 0.26 to 0.47 nats more probable than those of the law, with
+no network at fault; exact drawing hits the law, and with 27 tokens both do. The entropy of a sample of 512 tokens
+falls by 0.06 nats on average, which single samples do not settle.""",
     limits="""The softmax is drawn at random and not trained. In a real network a token that is lost also changes
 what follows it.""",
 )

@@ -48,12 +48,8 @@ def test_runs_differ_in_nothing_but_the_method_and_the_form_of_the_network(name:
         assert config.max_minutes is None  # equal steps, whatever the machine
 
 
-def test_a_setting_that_is_not_there_and_text_that_is_missing_are_named() -> None:
+def test_a_setting_or_an_arm_that_is_not_there_is_named() -> None:
     with pytest.raises(ValueError, match="there is no setting 'digits'; the settings are markov, text8, sudoku"):
         setting("digits", "full")
-    with pytest.raises(
-        ValueError, match=r"need its characters: name a folder with train\.txt and valid\.txt by --text8"
-    ):
-        setting("text8", "full")
     with pytest.raises(ValueError, match=r"there is no arm 'udm'; did you mean"):
         Place(Path("nowhere")).config(Run("markov", "udm", 1))
