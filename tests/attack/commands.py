@@ -39,8 +39,9 @@ NAMES: dict[str, Iterable[str]] = {
     "--network.kind": NETWORKS, "--judge": JUDGES,
 }  # fmt: skip
 """Options whose values are the names of a registry."""
-SHARES = {"train": 6, "sample": 5, "evaluate": 5, "frontier": 4, "probe": 3, "solve": 3}
-"""How often a command is tried, against the others."""
+SHARES = {"train": 6, "sample": 5, "evaluate": 5, "frontier": 4, "probe": 3, "solve": 3, "play": 0, "evidence": 0}
+"""How often a command is tried, against the others; never a server, which serves until it is stopped, nor what trains
+for hours."""
 ENDLESS = ("--max-steps", "--max-minutes", "--minutes", "--tries", "--run.wandb", "--workers")
 """Options whose large values are legitimate, and take forever (or a network)."""
 
