@@ -17,7 +17,7 @@ test: .venv/.dev          ## lint, types and every test
 	$(BIN)/pytest -q --numprocesses 2 --dist loadfile
 
 laws: .venv/.laws$(TORCH)  ## the laws and the start of the command line; TORCH=2.6.0 installs that version into .venv first
-	$(BIN)/pytest -q tests/laws tests/processes tests/test_schedules.py tests/nn tests/oracles tests/cli/test_start.py
+	$(BIN)/pytest -q $(if $(ROAD),--road $(ROAD) tests/samplers) tests/laws tests/processes tests/test_schedules.py tests/nn tests/oracles tests/cli/test_start.py
 
 attack: .venv/.dev        ## damaged files, random commands and calls, killed runs (five minutes)
 	$(BIN)/python -m tests.attack --out build/attack.json

@@ -1,194 +1,234 @@
-"""`tokenloom bench sampling`: what a step of a sampler costs, as a ratio to one full forward pass of its network.
+"""`tokenloom bench sampling`: what a step of a sampler costs, and how much of it is not the network.
 
-Everything runs in one process on one network with random weights: features and head at all positions are the unit, and
-they are timed again around every case, so that a slow spell of the machine hits both.  Peak memory is that of a fresh
-process.  Beside the samplers of the library stand those of `peers.py`.
+Everything runs in one process on networks with random weights (`cases.py`), timed as `account.py` says.  A batch of 1
+takes all steps of the grid.  Larger batches take a few steps that are spread over the same grid, each from a state of
+the forward process at its time.  Peak memory is that of a fresh process.  Beside the samplers of the library stand
+those of `peers.py`.
 """
 
-import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from json import dumps, loads
+from pathlib import Path
 from typing import Any
 
 import torch
 import tyro
 from rich.console import Console
-from rich.progress import track
+from rich.progress import Progress
 from rich.table import Table
-from torch import nn
 
-from benchmarks.imported import bert_network, mdlm_network
+import tokenloom
+from benchmarks.account import Account, Clock, ClockedModel, Spread
+from benchmarks.cases import CASES, Case, Networks
 from benchmarks.memory import in_a_process, peak, resident
-from benchmarks.peers import PEERS
+from benchmarks.peers import PEERS, peer_steps
 from benchmarks.size import Size
-from tokenloom import DiffusionModel, Sampler, processes
-from tokenloom.nn import DiT, TransformerConfig
-from tokenloom.posteriors import Denoiser, LeaveOneOut, Posterior
+from tokenloom import DiffusionModel
+from tokenloom.support.files import write_json
 
-Networks = dict[tuple[bool, bool, object], nn.Module]
-"""One network for all cases that are alike in whether they read U and the time, and in where it comes from."""
-
-
-@dataclass(frozen=True)
-class Case:
-    """A sampler and the ratio it is to stay below."""
-
-    process: type[processes.Process]
-    predicts: type[Posterior]
-    predictor: str = "ancestral"
-    corrector: str | None = None
-    top_p: float = 1.0
-    goal: float | None = None
-    timed: bool = True
-    """Whether the network is conditioned on the time."""
-    imported: Callable[[Size], nn.Module] | None = None
-    """What makes a network of another library."""
-    mask_inside: bool = False
-    """Whether the mask is the last id of the vocabulary and not one more."""
-
-
-CASES = {
-    "UDM plug-in": Case(processes.Uniform, LeaveOneOut, goal=1.20),
-    "UDM plug-in, top-p 0.9": Case(processes.Uniform, LeaveOneOut, top_p=0.9, goal=1.30),
-    "UDM marginalised denoiser": Case(processes.Uniform, Denoiser),
-    "UDM denoiser, top-p 0.9 on leave-one-out": Case(
-        processes.Uniform, Denoiser, "ancestral:through=plug-in", None, 0.9
-    ),
-    "UDM predictor-corrector": Case(processes.Uniform, LeaveOneOut, corrector="informed:steps=2,parallel=4", goal=1.25),
-    "UDM Psi": Case(processes.Uniform, LeaveOneOut, "psi"),
-    "UDM Euler": Case(processes.Uniform, LeaveOneOut, "euler"),
-    "UDM tau-leaping": Case(processes.Uniform, LeaveOneOut, "tau-leaping"),
-    "MDM": Case(processes.Masked, Denoiser, goal=0.85),
-    "MDM without time": Case(processes.Masked, Denoiser, timed=False),
-    "MDM, imported MDLM": Case(processes.Masked, Denoiser, goal=1.0, imported=mdlm_network),
-    "MDM, imported BERT": Case(processes.Masked, Denoiser, goal=1.0, imported=bert_network, mask_inside=True),
-    "MDM remasking": Case(processes.Masked, Denoiser, "remasking"),
-    "max coupling": Case(processes.MaxCoupling, Denoiser, goal=0.85),
-    "AUDM": Case(processes.AbsorbingUniform, Denoiser, goal=0.85),
-    "ReAUDM": Case(processes.AbsorbingUniform, Denoiser, "reaudm", goal=1.20),
-    "MUDM": Case(processes.Masked, Denoiser, "mudm", goal=1.20),
-    "MUDM resampled": Case(processes.Masked, Denoiser, "mudm:resample=true", goal=1.20),
-}
+FEW = 8
+"""Steps that are timed at batches above 1, and of the peers at any."""
+LARGEST_PEER = 8
+"""The largest batch of the peers, whose dense tables fill the memory."""
+SHARE = {1: 0.04, 32: 0.10}
+"""The largest share of a step that the sampler may take, by batch."""
+GROWTH = ((1024, 128), (8192, 128), (50257, 128), (262144, 128), (8192, 512), (8192, 1024), (8192, 2048), (8192, 4096))
+"""Vocabularies and lengths of the growth table."""
+GROWN = "UDM plug-in, top-p 0.9"
 
 
 @dataclass(frozen=True)
 class Row:
-    """What a sampler costs."""
+    """What a step of a sampler costs, over the steps that were timed."""
 
     name: str
-    step_seconds: float
-    forward_seconds: float
-    ratio: float
-    goal: float | None
-    evaluations: float
-    """Network evaluations per sequence, of `steps` allowed."""
+    batch: int
+    steps: int
+    step_seconds: Spread
+    forward_seconds: Spread
+    """Body and head at all positions."""
+    ratio: Spread
+    """Of a step to the median forward pass."""
+    body: Spread
+    """The body's share of a step."""
+    head: Spread
+    """The head's share of a step."""
+    sampler: Spread
+    """The share of all else."""
+    over_body: Spread
+    """Of a step to the body in it; for steps that evaluate the network."""
+    share_goal: float | None = None
+    over_body_goal: float | None = None
     gigabytes: float | None = None
+    """What the step adds to the memory of the model at its peak."""
 
 
 def main(
     size: Size = Size(),  # noqa: B008
     steps: int = 64,
-    repeats: int = 1,
+    batches: tuple[int, ...] = (1, 8, 32),
     only: str = "",
     growth: bool = True,
     memory: bool = True,
+    compile: bool = False,
     json: bool = False,
+    out: Path | None = None,
 ) -> None:
-    """Measure samplers: time of a step against one forward pass of the network, memory, growth with K and L.
+    """Measure samplers: what a step costs, how much of it is not the network, memory, growth with K and L.
 
     Args:
         size: The network.
         steps: Network evaluations per sample.
-        repeats: How often each sampler runs; the best counts.
+        batches: Sequences that are sampled at once; each is measured.
         only: Measure only the samplers whose name contains this text.
         growth: Also measure how a step grows with the vocabulary and the length.
-        memory: Also measure the peak memory, each in a process of its own.
+        memory: Also measure the peak memory of a batch of 1, each in a process of its own.
+        compile: Compile the networks with torch.compile first.
         json: Print JSON instead of tables.
+        out: Write the same JSON to this file, after every measurement.
     """
-    if repeats < 1 or steps < 1:
-        raise ValueError(f"repeats and steps must be at least 1, got {repeats} and {steps}")
+    if steps < 1 or any(batch < 1 for batch in batches) or not batches:
+        raise ValueError(f"steps and batches must be at least 1, got {steps} and {list(batches)}")
     names = [name for name in [*CASES, *PEERS] if only.lower() in name.lower()]
     if not names:
         raise ValueError(f"no sampler contains {only!r}; they are: {'; '.join([*CASES, *PEERS])}")
-    networks: Networks = {}
-    progress = track(names, "samplers", console=Console(stderr=True))
-    rows = [row for name in progress if (row := _measure(name, size, steps, repeats, networks, memory)) is not None]
-    table = _growth() if growth else []
+    record: dict[str, Any] = {
+        "size": asdict(size),
+        "steps": steps,
+        "threads": torch.get_num_threads(),
+        "torch": torch.__version__,
+        "tokenloom": tokenloom.__version__,
+        "compiled": compile,
+        "rows": [],
+        "growth": [],
+    }
+    work: list[tuple[str, Callable[[], None]]] = []
+    networks = Networks(size, compile)
+    rows: list[Row] = []
+
+    def measure(name: str, batch: int) -> None:
+        row = _measure(name, batch, networks, steps, memory and batch == 1)
+        if row is None:
+            Console(stderr=True).print(f"{name} is left out: what it needs is not installed")
+            return
+        rows.append(row)
+        record["rows"].append(asdict(row))
+
+    for batch in batches:
+        for name in names:
+            if name in CASES or batch <= LARGEST_PEER:
+                work.append((f"{name}, batch {batch}", partial(measure, name, batch)))
+    for vocab, length in GROWTH if growth else ():
+        work.append((f"growth, K = {vocab:,}, L = {length:,}", partial(_grow, vocab, length, record["growth"])))
+    with Progress(console=Console(stderr=True)) as progress:
+        task = progress.add_task("", total=len(work))
+        for title, item in work:
+            progress.update(task, description=title)
+            item()
+            progress.advance(task)
+            if out is not None:
+                write_json(out, record)
     if json:
-        record: dict[str, Any] = {"size": asdict(size), "steps": steps, "threads": torch.get_num_threads()}
-        print(dumps(record | {"rows": [asdict(row) for row in rows], "growth": table}, indent=2))
+        print(dumps(record, indent=2))
     else:
-        _print(rows, table)
+        _print(rows, record["growth"])
 
 
-def random_network(size: Size, absorbing: bool, timed: bool) -> DiT:
-    """A network whose every weight is random: logits with a spread of about 2, open gates."""
-    torch.manual_seed(0)
-    config = TransformerConfig(size.vocab, size.vocab + 1, size.length, size.width, size.depth, size.heads)
-    network = DiT(replace(config, absorbing=absorbing, time=timed)).eval()
-    for module in network.modules():
-        if isinstance(module, nn.Linear) and not bool(module.weight.any()):
-            nn.init.normal_(module.weight, std=0.02)
-    nn.init.normal_(network.get_parameter("head.weight"), std=2 / size.width**0.5)
-    return network
-
-
-def _model(case: Case, size: Size, networks: Networks) -> DiffusionModel:
-    inside: dict[str, Any] = {"mask_id": size.vocab - 1} if case.mask_inside else {}
-    process = case.process(size.vocab, **inside)
-    key = (process.shows_auxiliary, case.timed, case.imported)
-    if key not in networks:
-        networks[key] = random_network(size, *key[:2]) if case.imported is None else case.imported(size)
-    return DiffusionModel(networks[key], process, predicts=case.predicts)
-
-
-def _run(case: Case, model: DiffusionModel, length: int, steps: int) -> float:
-    """Sample once; evaluations used."""
-    sampler = Sampler.of(case.predictor, case.corrector, steps=steps, top_p=case.top_p)
-    samples = sampler.run(model, 1, length=length, generator=torch.Generator().manual_seed(0))
-    return float(samples.evaluations.double().mean())
-
-
-def _forward(model: DiffusionModel, length: int, repeats: int = 3) -> float:
-    """Seconds of features and head at all positions: the best of a few."""
-    noisy = model.process.prior(1, length, torch.Generator().manual_seed(0))
-    best = float("inf")
-    with torch.inference_mode():
-        for _ in range(repeats + 1):
-            start = time.perf_counter()
-            model.head(model.body(noisy).flatten(0, 1))
-            best = min(best, time.perf_counter() - start)
-    return best
-
-
-def _measure(name: str, size: Size, steps: int, repeats: int, networks: Networks, memory: bool) -> Row | None:
-    case = CASES.get(name, CASES["UDM plug-in"])
-    model = _model(case, size, networks)
-    run: Callable[[], float] | None = partial(_run, case, model, size.length, steps)
+def _measure(name: str, batch: int, networks: Networks, steps: int, memory: bool) -> Row | None:
+    case, clock = CASES.get(name, CASES["UDM plug-in"]), Clock()
+    model = _model(case, networks, clock)
+    account = Account(clock, partial(_forward, case, networks, batch))
     if name in PEERS:
-        run = PEERS[name](model, size.vocab, size.length, steps)
-    if run is None:
-        Console(stderr=True).print(f"{name} is left out: what it needs is not installed")
-        return None
-    best, evaluations = float("inf"), 0.0
-    forward = _forward(model, size.length)
-    for _ in range(repeats):
-        start = time.perf_counter()
-        evaluations = run()
-        best = min(best, (time.perf_counter() - start) / steps)
-        forward = min(forward, _forward(model, size.length))
-    gigabytes = round(_memory(name, size), 2) if memory and name in CASES else None
+        runner = PEERS[name](clock.timed("body", _logits(networks.of(case))), networks.size, batch)
+        if runner is None:
+            return None
+        peer_steps(runner, account, FEW)
+    else:
+        _steps(case, model, networks.size.length, batch, steps, account)
+    gigabytes = round(_memory(name, networks.size), 2) if memory and name in CASES else None
+    return _row(name, batch, account, SHARE.get(batch) if name in CASES else None, case.over_body, gigabytes)
+
+
+def _row(
+    name: str, batch: int, account: Account, share: float | None, over_body: float | None, gigabytes: float | None
+) -> Row:
+    forwards, steps = Spread.of(account.forwards), account.steps
     return Row(
         name,
-        round(best, 4),
-        round(forward, 4),
-        round(best / forward, 3),
-        case.goal if name in CASES else None,
-        evaluations,
+        batch,
+        len(steps),
+        Spread.of([step.whole for step in steps]),
+        forwards,
+        Spread.of([step.whole / forwards.median for step in steps]),
+        Spread.of([step.body / step.whole for step in steps]),
+        Spread.of([step.head / step.whole for step in steps]),
+        Spread.of([step.sampler / step.whole for step in steps]),
+        Spread.of([step.whole / step.body for step in steps if step.body] or [float("nan")]),
+        share,
+        over_body,
         gigabytes,
     )
+
+
+def _logits(network: Any) -> Callable[..., torch.Tensor]:
+    """The network as a plain callable (tokens, time) -> logits."""
+
+    def call(tokens: torch.Tensor, time: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            logits: torch.Tensor = network(tokens, time)
+        return logits
+
+    return call
+
+
+def _model(case: Case, networks: Networks, clock: Clock) -> DiffusionModel:
+    network = networks.of(case)
+    return ClockedModel.of(networks.model(case, network if case.splits else _logits(network)), clock)
+
+
+def _forward(case: Case, networks: Networks, batch: int) -> None:
+    """Body and head at all positions."""
+    model = networks.model(case, networks.of(case))
+    noisy = model.process.prior(batch, networks.size.length, torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        model.head(model.body(noisy).flatten(0, 1))
+
+
+class _Enough(Exception):  # noqa: N818
+    """A run has been timed for long enough."""
+
+
+def _steps(case: Case, model: DiffusionModel, length: int, batch: int, steps: int, account: Account) -> None:
+    """Time the steps of a sampler: all of them at batch 1, else `FEW` of them, spread over the grid."""
+    sampler, generator = case.sampler(steps), torch.Generator().manual_seed(0)
+    times = sampler.times()
+    process = sampler.predictor.prepare(model).process
+    clean = torch.randint(process.vocab_size - 1, (batch, length), generator=generator)
+
+    def run(index: int, count: int, on_step: Callable[..., None]) -> None:
+        begin = process.corrupt(clean, times[index].repeat(batch), generator) if index else None
+
+        def after(step: Any) -> None:
+            on_step()
+            if step.index >= index + count:
+                raise _Enough
+
+        account.start()
+        try:
+            sampler.run(model, batch, length=length, generator=generator, begin=begin, on_step=after)
+        except _Enough:
+            return
+
+    total = len(times) - 1
+    run(total // 2, 1, lambda: None)  # warm-up
+    account.forward()
+    if batch == 1:
+        run(0, total, account.step)
+        return
+    for index in range(0, total, -(-total // FEW)):
+        run(index, 1, account.step)
 
 
 def _memory(name: str, size: Size) -> float:
@@ -200,54 +240,49 @@ def _memory(name: str, size: Size) -> float:
 
 def _child(name: str, options: str) -> None:
     size, case = Size(**loads(options)), CASES[name]
-    model = _model(case, size, {})
+    model = _model(case, Networks(size), Clock())
     before = resident()
-    _run(case, model, size.length, 4)
+    case.sampler(4).run(model, 1, length=size.length, generator=torch.Generator().manual_seed(0))
     print(dumps([before, peak()]))
 
 
-def _growth() -> list[dict[str, float]]:
-    """A shallow network, so that what is not the network shows: UDM plug-in with top-p 0.9, 8 steps."""
-    found = []
-    for vocab, length in ((1024, 128), (8192, 128), (50257, 128), (262144, 128), (8192, 512), (8192, 1024)):
-        size = Size(width=256, depth=2, heads=4, vocab=vocab, length=length)
-        row = _measure("UDM plug-in, top-p 0.9", size, 8, 2, {}, memory=False)
-        assert row is not None
-        found.append(
-            {
-                "vocab": vocab,
-                "length": length,
-                "step": row.step_seconds,
-                "forward": row.forward_seconds,
-                "ratio": row.ratio,
-            }
-        )
-    return found
+def _grow(vocab: int, length: int, found: list[dict[str, Any]]) -> None:
+    """A shallow network, so that what is not the network shows."""
+    size = Size(width=256, depth=2, heads=4, vocab=vocab, length=length)
+    row = _measure(GROWN, 1, Networks(size), 16, memory=False)
+    assert row is not None
+    found.append({"vocab": vocab, "length": length} | asdict(row))
 
 
-def _print(rows: list[Row], growth: list[dict[str, float]]) -> None:
+def _percent(share: Spread) -> str:
+    return f"{100 * share.median:.1f} ({100 * share.low:.0f} to {100 * share.high:.0f})"
+
+
+def _print(rows: list[Row], growth: list[dict[str, Any]]) -> None:
     console = Console()
-    table = Table(title="Mean step time over one full forward pass of the network", title_justify="left")
-    for column in ("sampler", "ratio", "goal", "ms per step", "ms per forward", "evaluations", "GB on top"):
-        table.add_column(column, justify="left" if column == "sampler" else "right")
+    table = Table(title="A step: median over steps, and the range of 80% of them", title_justify="left")
+    for column in ("sampler", "batch", "forward passes", "body %", "head %", "sampler %", "goal", "over body", "goal"):
+        table.add_column(column, justify="left" if column == "sampler" else "right", overflow="fold")
+    table.add_column("GB on top", justify="right")
     for row in rows:
-        goal = "" if row.goal is None else f"<= {row.goal:.2f}"
-        gigabytes = "" if row.gigabytes is None else f"{row.gigabytes:.2f}"
-        cells = (f"{row.ratio:.2f}", goal, f"{1e3 * row.step_seconds:.0f}", f"{1e3 * row.forward_seconds:.0f}")
-        table.add_row(row.name, *cells, f"{row.evaluations:.0f}", gigabytes)
+        share = "" if row.share_goal is None else f"<= {100 * row.share_goal:.0f}"
+        over = "" if row.over_body_goal is None else f"<= {row.over_body_goal:.2f}"
+        parts = (_percent(row.body), _percent(row.head), _percent(row.sampler), share, str(row.over_body), over)
+        table.add_row(
+            row.name, str(row.batch), str(row.ratio), *parts, "" if row.gigabytes is None else f"{row.gigabytes:.2f}"
+        )
     console.print(table)
     if growth:
-        table = Table(title="Growth, two layers of width 256, UDM plug-in with top-p 0.9", title_justify="left")
-        for column in ("K", "L", "ms per step", "ms per forward", "ratio"):
+        table = Table(title=f"Growth, two layers of width 256, {GROWN}", title_justify="left")
+        for column in ("K", "L", "ms per step", "ms per forward", "forward passes", "sampler %"):
             table.add_column(column, justify="right")
         for item in growth:
+            figures = (1e3 * item[key]["median"] for key in ("step_seconds", "forward_seconds"))
+            ratio, share = item["ratio"]["median"], 100 * item["sampler"]["median"]
             table.add_row(
-                f"{item['vocab']:,.0f}",
-                f"{item['length']:.0f}",
-                f"{1e3 * item['step']:.1f}",
-                f"{1e3 * item['forward']:.1f}",
-                f"{item['ratio']:.2f}",
-            )
+                f"{item['vocab']:,}", f"{item['length']:,}", *(f"{figure:.1f}" for figure in figures),
+                f"{ratio:.2f}", f"{share:.0f}",
+            )  # fmt: skip
         console.print(table)
 
 

@@ -1,14 +1,17 @@
 """`tokenloom bench training`: what head and loss cost, as ratios to the same network with dense cross-entropy.
 
-Time is the best of several forward+backward steps, all cases interleaved in one process.  Memory is the peak resident
-size of a fresh process that takes one step, so that nothing of another case is counted; `step` leaves out what the
-process held before the step (the interpreter and the parameters).
+Time: a case and its dense reference take turns, a ratio is formed within a turn, and the median of the turns counts, so
+that a slow spell of the machine hits both.  Memory is the peak resident size of a fresh process that takes one step, so
+that nothing of another case is counted; `step` leaves out what the process held before the step (the interpreter and
+the parameters).
 """
 
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from json import dumps, loads
+from pathlib import Path
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -17,10 +20,13 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+import tokenloom
+from benchmarks.account import Spread
 from benchmarks.memory import in_a_process, peak, resident
 from benchmarks.size import Size
 from tokenloom import DiffusionModel, processes, training_loss
 from tokenloom.nn import CausalTransformer, DiT, HollowTransformer, Transformer, TransformerConfig
+from tokenloom.nn.block import Block
 from tokenloom.objectives import (
     BoundWithCrossEntropy,
     CrossEntropy,
@@ -33,6 +39,7 @@ from tokenloom.objectives import (
     UniformNELBO,
 )
 from tokenloom.posteriors import Denoiser, LeaveOneOut, Posterior, Score
+from tokenloom.support.files import write_json
 
 
 @dataclass(frozen=True)
@@ -76,54 +83,94 @@ class TrainingSize(Size):
     batch: int = 4
 
 
+TIME_GOAL = 1.05
+MEMORY_GOAL = 0.6
+STEP_MEMORY_GOAL = {DiT: 0.5, CausalTransformer: 0.5, HollowTransformer: 0.6}
+
+
 @dataclass(frozen=True)
 class Row:
     """What one case costs, absolutely and against the dense way on the same network."""
 
     name: str
-    seconds: float
-    time_ratio: float
-    gigabytes: float
-    memory_ratio: float
-    step_memory_ratio: float
+    seconds: Spread
+    time_ratio: Spread
+    gigabytes: float | None = None
+    memory_ratio: float | None = None
+    step_memory_ratio: float | None = None
+    step_memory_goal: float | None = None
 
 
 def main(
     size: TrainingSize = TrainingSize(),  # noqa: B008
     memory_batch: int = 16,
-    repeats: int = 3,
+    turns: int = 7,
     only: str = "",
+    memory: bool = True,
+    recompute: bool = False,
+    compile: bool = False,
     json: bool = False,
+    out: Path | None = None,
 ) -> None:
     """Measure head and loss against dense cross-entropy: step time and peak memory.
 
     Args:
         size: The network and the batch of the timed steps.
         memory_batch: Batch of the steps whose memory is measured.
-        repeats: How often each step is timed; the best counts.
+        turns: How often each case takes a step after its reference; the median counts.
         only: Measure only the cases whose name contains this text, with their dense reference.
+        memory: Also measure the peak memory.
+        recompute: Let the cases keep only the input of each block, and compute the rest again; not the references.
+        compile: Compile the networks of the cases with torch.compile; not those of the references.
         json: Print JSON instead of a table.
+        out: Write the same JSON to this file, after every case.
     """
-    if repeats < 1 or memory_batch < 1:
-        raise ValueError(f"repeats and memory-batch must be at least 1, got {repeats} and {memory_batch}")
-    names = _selected(only)
-    seconds = _time(names, size, repeats)
-    memory = {name: _memory(name, size, memory_batch) for name in track(names, "memory", console=Console(stderr=True))}
-    rows = []
-    for name in names:
-        reference = _reference(name)
-        (before, peak), (before_dense, peak_dense) = memory[name], memory[reference]
-        rows.append(
-            Row(
-                name,
-                round(seconds[name], 3),
-                round(seconds[name] / seconds[reference], 3),
-                round(peak, 2),
-                round(peak / peak_dense, 3),
-                round((peak - before) / max(peak_dense - before_dense, 1e-3), 3),
-            )
-        )
-    _report(rows, size, memory_batch, as_json=json)
+    if turns < 1 or memory_batch < 1:
+        raise ValueError(f"turns and memory-batch must be at least 1, got {turns} and {memory_batch}")
+    names, way = _selected(only), Way(recompute, compile)
+    record: dict[str, Any] = {
+        "size": asdict(size),
+        "memory_batch": memory_batch,
+        "turns": turns,
+        "threads": torch.get_num_threads(),
+        "torch": torch.__version__,
+        "tokenloom": tokenloom.__version__,
+        "recompute": recompute,
+        "compiled": compile,
+        "rows": [],
+    }
+    rows: list[Row] = []
+    held: dict[str, tuple[float, float]] = {}
+    for name in track(names, "cases", console=Console(stderr=True)):
+        row = _row(name, _time(name, size, turns, way))
+        if memory:
+            for each in (_reference(name), name):
+                held[each] = held.get(each) or _memory(each, size, memory_batch, way)
+            row = _with_memory(row, held[name], held[_reference(name)])
+        rows.append(row)
+        record["rows"].append(asdict(row))
+        if out is not None:
+            write_json(out, record)
+    print(dumps(record, indent=2)) if json else _print(rows)
+
+
+def _row(name: str, pairs: list[tuple[float, float]]) -> Row:
+    ratios = Spread.of([own / reference for reference, own in pairs])
+    return Row(name, Spread.of([own for _, own in pairs]), ratios)
+
+
+def _with_memory(row: Row, own: tuple[float, float], dense: tuple[float, float]) -> Row:
+    """Gigabytes before and at the peak, of the case and of its reference."""
+    (before, most), (before_dense, most_dense) = own, dense
+    step = (most - before) / max(most_dense - before_dense, 1e-3)
+    goal = STEP_MEMORY_GOAL[CASES[row.name].network] if CASES[row.name].objective is not None else None
+    return replace(
+        row,
+        gigabytes=round(most, 2),
+        memory_ratio=round(most / most_dense, 3),
+        step_memory_ratio=round(step, 3),
+        step_memory_goal=goal,
+    )
 
 
 def _selected(only: str) -> list[str]:
@@ -146,16 +193,28 @@ def _network(case: Case, size: TrainingSize) -> Transformer:
     return case.network(replace(config, absorbing=case.process.shows_auxiliary))
 
 
-def _step(case: Case, size: TrainingSize, network: Transformer) -> Callable[[], None]:
+@dataclass(frozen=True)
+class Way:
+    """How a network takes its steps."""
+
+    recompute: bool = False
+    compiled: bool = False
+
+
+def _step(case: Case, size: TrainingSize, network: Transformer, way: Way) -> Callable[[], None]:
     """One forward and backward pass, from a fresh gradient."""
     process = case.process(size.vocab)
     generator = torch.Generator().manual_seed(0)
     x_0 = torch.randint(0, size.vocab, (size.batch, size.length), generator=generator)
     t = torch.rand(size.batch, generator=generator)
     model = DiffusionModel(network, process, predicts=case.predicts)
+    if way.compiled:
+        model.compile()
 
     def step() -> None:
         network.zero_grad(set_to_none=True)
+        for block in (module for module in network.modules() if isinstance(module, Block)):
+            block.recompute = way.recompute
         if case.objective is None:
             shown = process.network_input(process.corrupt(x_0, t, generator))
             logits = network(shown.tokens, shown.time, shown.absorbing)
@@ -167,48 +226,56 @@ def _step(case: Case, size: TrainingSize, network: Transformer) -> Callable[[], 
     return step
 
 
-def _time(names: list[str], size: TrainingSize, repeats: int) -> dict[str, float]:
-    """Best time of each; the cases of one network are timed in turn, so that a slow spell hits all of them."""
-    best = dict.fromkeys(names, float("inf"))
-    for reference in track([name for name in names if _reference(name) == name], "time", console=Console(stderr=True)):
-        network = _network(CASES[reference], size)
-        group = [name for name in names if _reference(name) == reference]
-        steps = {name: _step(CASES[name], size, network) for name in group}
-        steps[reference]()  # the first touch of memory is not the step's cost
-        for _ in range(repeats):
-            for name, step in steps.items():
-                start = time.perf_counter()
-                step()
-                best[name] = min(best[name], time.perf_counter() - start)
-    return best
+def _time(name: str, size: TrainingSize, turns: int, way: "Way") -> list[tuple[float, float]]:
+    """Seconds of the reference and of the case, turn by turn; the first touch of memory is not a step's cost."""
+    reference = _reference(name)
+    network = _network(CASES[name], size)
+    steps = [_step(CASES[reference], size, network, Way()), _step(CASES[name], size, network, way)]
+    found = []
+    for _ in range(turns + 1):
+        pair = []
+        for step in steps:
+            start = time.perf_counter()
+            step()
+            pair.append(time.perf_counter() - start)
+        found.append((pair[0], pair[1]))
+    return found[1:]
 
 
-def _memory(name: str, size: TrainingSize, batch: int) -> tuple[float, float]:
+def _memory(name: str, size: TrainingSize, batch: int, way: "Way") -> tuple[float, float]:
     """Gigabytes before and at the peak of a step, in a process of its own that gives freed memory back at once."""
     options = dumps(asdict(size) | {"batch": batch})
-    code = f"from benchmarks.bench_training import _child; _child({name!r}, {options!r})"
+    recompute = way.recompute and CASES[name].objective is not None
+    code = f"from benchmarks.bench_training import _child; _child({name!r}, {options!r}, {recompute})"
     return in_a_process(code, name)
 
 
-def _child(name: str, options: str) -> None:
+def _child(name: str, options: str, recompute: bool) -> None:
     size, case = TrainingSize(**loads(options)), CASES[name]
-    step = _step(case, size, _network(case, size))
+    step = _step(case, size, _network(case, size), Way(recompute))
     before = resident()
     step()
     print(dumps([before, peak()]))
 
 
-def _report(rows: list[Row], size: TrainingSize, memory_batch: int, *, as_json: bool) -> None:
-    if as_json:
-        record = {"size": asdict(size), "memory_batch": memory_batch, "threads": torch.get_num_threads()}
-        print(dumps(record | {"rows": [asdict(row) for row in rows]}, indent=2))
-        return
+def _print(rows: list[Row]) -> None:
     table = Table(title="Forward + backward, against dense cross-entropy on the same network", title_justify="left")
-    for column in ("", "seconds", "time ratio", "peak GB", "peak ratio", "step memory ratio"):
+    for column in (
+        "",
+        "seconds",
+        f"time (<= {TIME_GOAL})",
+        "peak GB",
+        f"peak (<= {MEMORY_GOAL})",
+        "step memory",
+        "goal",
+    ):
         table.add_column(column, justify="left" if not column else "right")
     for row in rows:
-        cells = (row.seconds, row.time_ratio, row.gigabytes, row.memory_ratio, row.step_memory_ratio)
-        table.add_row(row.name, *(str(cell) for cell in cells))
+        goal = "" if row.step_memory_goal is None else f"<= {row.step_memory_goal}"
+        figures = (
+            "" if each is None else str(each) for each in (row.gigabytes, row.memory_ratio, row.step_memory_ratio)
+        )
+        table.add_row(row.name, f"{row.seconds.median:.2f}", str(row.time_ratio), *figures, goal)
     Console().print(table)
 
 

@@ -24,12 +24,11 @@ def nucleus(probabilities: Tensor, top_p: float) -> Tensor:
     return kept / kept.sum(-1, keepdim=True)
 
 
-def sample_uniform(network: Network, vocab_size: int, length: int, steps: int, top_p: float = 1.0) -> Tensor:
-    """UDM with the leave-one-out posterior plugged into Bayes' formula, alpha_t = 1 - (1 - 1e-3) t."""
-    tokens = torch.randint(vocab_size, (1, length))
+def sample_uniform(network: Network, tokens: Tensor, vocab_size: int, steps: int, top_p: float = 1.0) -> Tensor:
+    """UDM from tokens of noise, the leave-one-out posterior plugged into Bayes' formula; alpha_t = 1 - (1 - 1e-3) t."""
     times = torch.linspace(1, 0, steps + 1, dtype=torch.float64)
     for t, s in pairwise(times):
-        nu = torch.softmax(network(tokens, t[None]).double(), -1)
+        nu = torch.softmax(network(tokens, t.repeat(len(tokens))).double(), -1)
         if top_p < 1:
             nu = nucleus(nu, top_p)
         alpha_t, alpha_s = 1 - 0.999 * t, 1 - 0.999 * s
@@ -42,13 +41,12 @@ def sample_uniform(network: Network, vocab_size: int, length: int, steps: int, t
     return tokens
 
 
-def sample_masked(network: Network, vocab_size: int, length: int, steps: int) -> Tensor:
-    """MDM, alpha_t = 1 - (1 - 1e-3) t; the mask is the id vocab_size."""
-    tokens = torch.full((1, length), vocab_size)
+def sample_masked(network: Network, tokens: Tensor, vocab_size: int, steps: int) -> Tensor:
+    """MDM from masks, the id vocab_size; alpha_t = 1 - (1 - 1e-3) t."""
     times = torch.linspace(1, 0, steps + 1, dtype=torch.float64)
     for t, s in pairwise(times):
-        mu = torch.softmax(network(tokens, t[None]).double(), -1)
+        mu = torch.softmax(network(tokens, t.repeat(len(tokens))).double(), -1)
         alpha_t, alpha_s = 1 - 0.999 * t, 1 - 0.999 * s
-        law = torch.cat([mu * (alpha_s - alpha_t), (1 - alpha_s).expand(1, length, 1)], -1) / (1 - alpha_t)
+        law = torch.cat([mu * (alpha_s - alpha_t), (1 - alpha_s).expand(*tokens.shape, 1)], -1) / (1 - alpha_t)
         tokens = torch.where(tokens == vocab_size, gumbel_argmax(law), tokens)
     return tokens

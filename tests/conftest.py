@@ -1,4 +1,9 @@
-"""Every test runs with shape and type checks active over the whole package."""
+"""Every test runs with shape and type checks active over the whole package.
+
+`--road` chooses how samplers reach their predictions, for which no law may change: `gathered`, as on an accelerator,
+where the host does not ask for values on the way; `compiled`, with every network under torch.compile, and rows and
+positions padded, those of exact models too.
+"""
 
 from collections.abc import Iterator
 
@@ -9,7 +14,41 @@ from jaxtyping import config, install_import_hook
 with install_import_hook("tokenloom", "beartype.beartype"):
     import tokenloom.public  # noqa: F401
 
+from tokenloom.models import compiled
+from tokenloom.models.model import DiffusionModel
+from tokenloom.oracles.exact import ExactModel
+from tokenloom.state import Noisy
+from tokenloom.support import waiting
+
 torch.set_num_threads(1)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--road", choices=("usual", "gathered", "compiled"), default="usual", help="see tests/conftest.py")
+
+
+@pytest.fixture(autouse=True)
+def road(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The road that `--road` names."""
+    name = request.config.getoption("--road")
+    if name == "gathered":
+        monkeypatch.setattr(waiting, "FREE", frozenset())
+    elif name == "compiled":
+        monkeypatch.setattr(DiffusionModel, "compiled", True)
+        monkeypatch.setattr(compiled, "BACKEND", "eager")
+        _pad_oracles(monkeypatch)
+
+
+def _pad_oracles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exact models answer a padded question, as compiled networks do."""
+    body = ExactModel.body
+
+    def padded(self: ExactModel, noisy: Noisy) -> torch.Tensor:
+        rows = len(noisy.tokens)
+        size = compiled._size(self, noisy.tokens.shape[1], rows) if rows else 0
+        return body(self, noisy.sequences(torch.arange(size).clamp(max=rows - 1)))[:rows] if rows else body(self, noisy)
+
+    monkeypatch.setattr(ExactModel, "body", padded)
 
 
 @pytest.fixture

@@ -1,44 +1,101 @@
-"""`tokenloom bench sampling`: every case and peer runs, and the ratio is step over forward."""
+"""`tokenloom bench sampling`: every case and peer runs, and a step is body, head and the sampler."""
 
 import json
 from pathlib import Path
 
 import pytest
 
-from benchmarks.bench_sampling import CASES
+from benchmarks.account import Account, Clock, Spread
+from benchmarks.bench_sampling import FEW
+from benchmarks.cases import CASES
 from benchmarks.peers import PEERS
 from tokenloom.cli import main
 
 SMALL = ["--size.width", "16", "--size.depth", "1", "--size.heads", "2", "--size.vocab", "600", "--size.length", "8"]
 
 
-def test_every_sampler_and_peer_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
-    main(["bench", "sampling", *SMALL, "--steps", "4", "--no-growth", "--no-memory", "--json"])
-    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)["rows"]}
-    assert set(CASES) <= set(rows)
-    assert {name for name in PEERS if name.startswith("dense")} <= set(rows)
-    for row in rows.values():
-        assert row["ratio"] == pytest.approx(row["step_seconds"] / row["forward_seconds"], rel=0.6)
-        assert row["evaluations"] <= 4
+def test_every_sampler_and_peer_is_measured(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    options = ["--steps", "16", "--batches", "1", "3", "--no-growth", "--no-memory", "--json", "--out"]
+    main(["bench", "sampling", *SMALL, *options, str(tmp_path / "kept.json")])
+    record = json.loads(capsys.readouterr().out)
+    assert json.loads((tmp_path / "kept.json").read_text()) == record
+    rows = {(row["name"], row["batch"]): row for row in record["rows"]}
+    assert {(name, batch) for name in CASES for batch in (1, 3)} <= set(rows)
+    assert {(name, 1) for name in PEERS if name.startswith("dense")} <= set(rows)
+    for (name, batch), row in rows.items():
+        if "corrector" not in name:
+            assert row["steps"] == (16 if batch == 1 and name in CASES else FEW)
+        for part in ("body", "head", "sampler"):
+            assert 0 <= row[part]["low"] <= row[part]["median"] <= row[part]["high"] <= 1
+        assert row["ratio"]["median"] > 0
+        assert row["over_body"]["median"] >= 1
+
+
+def test_a_step_is_cut_into_body_head_and_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr("benchmarks.account.time.perf_counter", lambda: now[0])
+
+    def spend(seconds: float) -> None:
+        now[0] += seconds
+
+    clock = Clock()
+    body, head = clock.timed("body", spend), clock.timed("head", spend)  # type: ignore[arg-type]
+    account = Account(clock, lambda: spend(100))
+    account.start()
+    for _ in range(2):
+        spend(1)
+        body(5)
+        head(2)
+        spend(3)
+        account.step()
+    first, second = account.steps
+    assert first == second  # the reference between them counts for neither
+    assert (first.whole, first.body, first.head, first.sampler) == (11, 5, 2, 4)
+    assert account.forwards == [100]
+
+
+def test_a_spread_is_the_median_and_the_range_of_most() -> None:
+    assert Spread.of([float(value) for value in range(101)]) == Spread(50, 10, 90)
+
+
+def test_growth_is_measured_to_the_largest_vocabulary_and_length(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from benchmarks import bench_sampling
+
+    assert max(vocab for vocab, _ in bench_sampling.GROWTH) == 262_144
+    assert max(length for _, length in bench_sampling.GROWTH) == 4_096
+    monkeypatch.setattr(bench_sampling, "GROWTH", ((300, 8), (600, 16)))
+    main(["bench", "sampling", *SMALL, "--only", "MUDM resampled", "--steps", "2", "--batches", "1", "--no-memory"])
+    out = capsys.readouterr().out
+    assert "Growth" in out
+    assert "600" in out
 
 
 def test_memory_is_measured_in_a_process_of_its_own_wherever_the_command_is_started_from(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    main(["bench", "sampling", *SMALL, "--only", "ReAUDM", "--steps", "2", "--no-growth", "--json"])
+    main(["bench", "sampling", *SMALL, "--only", "ReAUDM", "--steps", "2", "--batches", "1", "--no-growth", "--json"])
     (row,) = json.loads(capsys.readouterr().out)["rows"]
     assert 0 <= row["gigabytes"] < 1
 
 
-def test_a_name_that_matches_nothing_gets_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--only", "telepathy"], "no sampler contains 'telepathy'"),
+        (["--batches", "0"], "steps and batches must be at least 1, got 64 and [0]"),
+    ],
+)
+def test_a_wrong_option_gets_a_sentence(options: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        main(["bench", "sampling", "--only", "telepathy"])
-    assert "no sampler contains 'telepathy'" in capsys.readouterr().err.replace("\n", " ")
+        main(["bench", "sampling", *options])
+    assert sentence in capsys.readouterr().err.replace("\n", " ")
 
 
 def test_help_lists_the_benchmarks_and_their_options(capsys: pytest.CaptureFixture[str]) -> None:
-    for command, word in ((["bench"], "training"), (["bench", "sampling"], "--no-growth")):
+    for command, word in ((["bench"], "loading"), (["bench", "sampling"], "--no-growth")):
         with pytest.raises(SystemExit) as ended:
             main([*command, "--help"])
         assert ended.value.code == 0

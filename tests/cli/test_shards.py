@@ -1,9 +1,6 @@
 """Samples in shards, and figures: the same whatever the number of processes, the batch and interruptions."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -75,16 +72,3 @@ def test_wrong_input_gets_a_sentence(
     ):
         monkeypatch.setenv("RANK", rank)
         assert sentence in refusal(capsys, *DRAW, "--num", "2")
-
-
-def test_two_processes_evaluate_as_one_does(tmp_path: Path) -> None:
-    options = ("evaluate", "sudoku4-udm-loo", "--rows", "20")
-    main([*options, "--out", str(tmp_path / "one")])
-    launch = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "--")
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    command = (*launch, "tokenloom", *options, "--out", str(tmp_path / "two"))
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("Held-out likelihood") == 1  # one process speaks
-    one, two = (json.loads(next((tmp_path / name).glob("*.json")).read_text()) for name in ("one", "two"))
-    assert one == two

@@ -2,6 +2,9 @@
 
 import contextlib
 import os
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -119,3 +122,30 @@ def test_the_cache_is_where_the_user_keeps_caches(monkeypatch: pytest.MonkeyPatc
     (tmp_path / "text.txt").write_text("abcdef" * 9)
     with pytest.raises(ValueError, match=r"cannot write .*file/.*; pass another directory as cache"):
         load_text(tmp_path / "text.txt", length=2, cache=tmp_path / "file")
+
+
+BUILD = """
+import sys, time
+from pathlib import Path
+from tokenloom.data.text import load_text
+
+text, cache, start = Path(sys.argv[1]), Path(sys.argv[2]), float(sys.argv[3])
+time.sleep(max(0.0, start - time.time()))
+found = load_text(text, None, "bytes", 16, cache=cache)
+print(found.fingerprint, int(found.train.sum()), len(found.train))
+"""
+
+
+def test_processes_that_build_one_cache_at_once_end_with_one_correct_cache(tmp_path: Path) -> None:
+    text, cache = tmp_path / "text.txt", tmp_path / "cache"
+    text.write_text("".join(f"line {number} of many\n" for number in range(60_000)))
+    start = str(time.time() + 6)  # when all of them have been started
+    command = [sys.executable, "-c", BUILD, str(text), str(cache), start]
+    together = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    said = {process.communicate(timeout=120)[0] for process in together}
+    assert all(process.returncode == 0 for process in together)
+    assert len(said) == 1
+    left = sorted(path.name for path in cache.iterdir())
+    assert [name.partition(".")[2] for name in left] == ["json", "tokens"] * 2  # two splits, nothing half-written
+    alone = load_text(text, None, "bytes", 16, cache=tmp_path / "other")
+    assert said == {f"{alone.fingerprint} {int(alone.train.sum())} {len(alone.train)}\n"}

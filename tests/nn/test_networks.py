@@ -4,11 +4,9 @@ from dataclasses import replace
 
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tokenloom.nn import CausalTransformer, DiT, HollowTransformer, Transformer, TransformerConfig
-from tokenloom.nn.block import gelu_linear
 from tokenloom.sudoku.network import grid_relations
 
 K, L = 7, 10
@@ -157,15 +155,6 @@ def test_relations_decide_who_is_heard() -> None:
         perturbed[0, position] = (perturbed[0, position] + 1) % 4
         heard = (network(perturbed, t) - before).abs().amax(-1)[0] > 1e-9
         assert torch.equal(heard, relations[0, position])
-
-
-def test_gelu_linear_has_the_gradient_of_its_parts() -> None:
-    hidden, linear = torch.randn(2, 3, 8, requires_grad=True), nn.Linear(8, 4)
-    inputs = [hidden, linear.weight, linear.bias]
-    lean = torch.autograd.grad(gelu_linear(hidden, linear).square().sum(), inputs)
-    plain = torch.autograd.grad(linear(F.gelu(hidden, approximate="tanh")).square().sum(), inputs)
-    for actual, expected in zip(lean, plain, strict=True):
-        assert torch.equal(actual, expected)
 
 
 def test_networks_run_in_inference_mode() -> None:

@@ -93,7 +93,7 @@ def gradients(model: DiffusionModel, mean: Tensor) -> list[Tensor]:
 def test_chunks_give_the_loss_and_gradient_of_the_dense_way(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     """Chunks of 4 rows of 30, an incomplete last one included."""
     monkeypatch.setattr(head_loss, "CHUNK_ELEMENTS", 4 * K)
-    monkeypatch.setattr(head_loss, "SMALLEST_CHUNK", 4)
+    monkeypatch.setattr(head_loss, "HEAD_SHARE", 1000)
     model, (x_0, t) = make(case), batch(case)
     objective = case[1]
     chunked = head_loss.training_loss(model, objective, x_0, t, torch.Generator().manual_seed(3))

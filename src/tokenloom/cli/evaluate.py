@@ -48,6 +48,7 @@ def evaluate(
     settings: Annotated[Settings, tyro.conf.arg(name="")] = Settings(),  # noqa: B008
     weights: Literal["ema", "raw", "both"] = "ema",
     process: tuple[str, ...] = (),
+    compile: bool = False,
     out: str | None = None,
     task: str = "likelihood",
 ) -> None:
@@ -60,6 +61,7 @@ def evaluate(
         weights: Averaged weights (ema), raw ones, or both, where a run folder holds them.
         process: A row for each of these processes, such as uniform masked absorbing hybrid; for models trained with
             --method any.
+        compile: Compile the networks first (torch.compile), which takes up to a minute and pays in long runs.
         out: Folder for the figures as JSON; by default evaluation/ in each run.
         task: likelihood, or another task such as sudoku (with options of its own: `--task sudoku --help`); `--tasks`
             runs tasks of the language-model evaluation harness (`--tasks my_tasks/ --help`).
@@ -67,7 +69,7 @@ def evaluate(
     mine = ranks()
     display = Display(Console(file=sys.stderr, quiet=not mine.first))
     with display.status("loading"):
-        subjects = _subjects([named(run, part) for run in runs for part in process or (None,)], weights)
+        subjects = _subjects([named(run, part) for run in runs for part in process or (None,)], weights, compile)
     for folder in {_folder(subject, out) for subject in subjects}:
         check_writable(folder)
     if settings.length is None:
@@ -124,14 +126,14 @@ def _score_all(
         console.print(f"[dim]{path}[/]", highlight=False, soft_wrap=True)
 
 
-def _subjects(names: Sequence[str], weights: Literal["ema", "raw", "both"]) -> list[Subject]:
+def _subjects(names: Sequence[str], weights: Literal["ema", "raw", "both"], compiled: bool) -> list[Subject]:
     """Runs first, then language models; a name that is neither is refused as a run."""
     if not names:
         raise ValueError("name at least one run folder")
     models = [name for name in names if name == "smollm2" or (model_folder(name) is None and is_causal_lm(name))]
     kinds: tuple[Weights, ...] = ("ema", "raw") if weights == "both" else (weights,)
     paths = [name for name in names if name not in models]
-    runs = [placed(run) for kind in kinds for run in open_runs(paths, kind)] if paths else []
+    runs = [placed(run, compiled) for kind in kinds for run in open_runs(paths, kind)] if paths else []
     return [*runs, *(load_causal_lm(name) for name in models)]
 
 

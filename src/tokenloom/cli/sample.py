@@ -60,6 +60,8 @@ class SampleConfig:
     """Row i of a seed is the same whatever --num is."""
     batch: int = 16
     """Sequences drawn at a time."""
+    compile: bool = False
+    """Compile the network first (torch.compile), which takes up to a minute and pays in long runs."""
     watch: bool = False
     """Show the first sequence while it denoises."""
     json: bool = False
@@ -94,7 +96,7 @@ def sample(config: Annotated[SampleConfig, tyro.conf.arg(name="")]) -> None:
         raise ValueError(f"--num and --batch must be at least 1, got {config.num} and {config.batch}")
     display = Display(Console(file=sys.stderr))
     with display.status("loading the model"):
-        run = placed(open_run(named(config.run, config.process)))
+        run = placed(open_run(named(config.run, config.process)), config.compile)
     given, length = read_given(run, config.prompt, config.infill, config.length)
     options = asdict(config)
     for name in ("watch", "json", "out", "shard", "sampling"):

@@ -14,7 +14,7 @@ from jaxtyping import Int
 from torch import Generator, Tensor
 
 from tokenloom.evaluation.plots import FloatArray, canvas, picture
-from tokenloom.models.model import evaluating
+from tokenloom.models.evaluating import evaluating
 from tokenloom.models.protocol import Model
 from tokenloom.posteriors import Denoiser, LeaveOneOut, OverTokens, convert_at
 

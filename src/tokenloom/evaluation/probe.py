@@ -20,7 +20,7 @@ from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
 from tokenloom.drawing.randomness import uniform
-from tokenloom.models.model import evaluating
+from tokenloom.models.evaluating import evaluating
 from tokenloom.models.protocol import Model
 from tokenloom.objectives.grouped_ratio import grouped_ratio
 from tokenloom.posteriors import LeaveOneOut, convert_at

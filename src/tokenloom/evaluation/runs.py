@@ -120,10 +120,12 @@ def open_run(path: str | Path, weights: Weights = "ema") -> Run:
     return Run(name, folder, root / "evaluation", model, weights)
 
 
-def placed(run: Run) -> Run:
-    """The run on the GPU of this process, where there is one; torchrun says which."""
+def placed(run: Run, compiled: bool = False) -> Run:
+    """The run on the GPU of this process, where there is one (torchrun says which); compiled if asked for."""
     if torch.cuda.is_available():
         run.model.to(f"cuda:{int(os.environ.get('LOCAL_RANK', '0')) % torch.cuda.device_count()}")
+    if compiled:
+        run.model.compile()
     return run
 
 

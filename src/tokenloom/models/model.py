@@ -1,12 +1,9 @@
 """A model: predictions with a meaning, whether they come from a network or are exact."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from threading import Lock
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import torch
 from jaxtyping import Float, Int
@@ -14,7 +11,6 @@ from torch import Tensor, nn
 
 from tokenloom.models.agreement import check_network, num_outputs
 from tokenloom.models.network import LinearHead, NetworkCall
-from tokenloom.models.protocol import Model
 from tokenloom.models.tokenizer import Tokenizer
 from tokenloom.models.unseen import warn_unseen
 from tokenloom.posteriors import (
@@ -48,6 +44,9 @@ class DiffusionModel(nn.Module):
         ValueError: If what the network says of itself contradicts the process or the representation.
     """
 
+    compiled = False
+    """Whether body and head of the network are compiled when they are called; see `compile`."""
+
     @checked
     def __init__(
         self,
@@ -70,7 +69,7 @@ class DiffusionModel(nn.Module):
     @property
     def call(self) -> NetworkCall:
         """The network with the way it is called."""
-        return NetworkCall(self.network)
+        return NetworkCall(self.network, self.compiled)
 
     @property
     def schedule(self) -> Schedule:
@@ -166,8 +165,7 @@ class DiffusionModel(nn.Module):
         Returns:
             Logits.
         """
-        logits: Tensor = self.call.inner.head(features) if self.call.splits else features
-        return logits
+        return self.call.head(features) if self.call.splits else features
 
     def interpret(self, logits: Float[Tensor, "batch length out"], noisy: Noisy) -> Posterior:
         """Logits as the posterior they are (`eq:carry-over-uniform`).
@@ -204,7 +202,29 @@ class DiffusionModel(nn.Module):
         """
         if self.reads_evidence:
             warn_unseen(process, self.about, self.length)
-        return DiffusionModel(self.network, process, None, self.predicts, self.tokenizer, self.about)
+        other = DiffusionModel(self.network, process, None, self.predicts, self.tokenizer, self.about)
+        other.compiled = self.compiled
+        return other
+
+    def compile(self, *args: Any, **options: Any) -> None:
+        """Compile the network in place with torch.compile, body and head apart, when they are first called.
+
+        A layout (rows, length, training or not) is compiled once, which takes from seconds to a minute.  What the model
+        predicts changes by rounding alone, and so does nothing else: it is saved, copied and trained as before.
+
+        Args:
+            *args: None; `torch.nn.Module.compile` has some.
+            **options: None, likewise.
+
+        Raises:
+            ValueError: If there are any.
+        """
+        if args or options:
+            raise ValueError(
+                f"compile takes no options here, got {', '.join([*map(repr, args), *options])}; compile the network "
+                "itself with torch.compile(network, ...) for others"
+            )
+        self.compiled = True
 
     @checked
     def encode(self, text: str) -> list[int]:
@@ -268,32 +288,3 @@ class DiffusionModel(nn.Module):
         from tokenloom.models.store import save_model
 
         save_model(self, folder)
-
-
-_MODES = Lock()
-_USERS: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()
-_FOUND: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
-
-
-@contextmanager
-def evaluating(model: Model) -> Iterator[None]:
-    """Without dropout; every part of the model gets back the mode it was in.
-
-    The mode of a module is shared by all threads, so each module counts its users: the first one in switches it to
-    eval, the last one out gives back what was found.  By module, not by model, for two models may share a network.
-    """
-    modules = list(model.modules()) if isinstance(model, nn.Module) else []
-    with _MODES:
-        for module in modules:
-            if not _USERS.get(module):
-                _FOUND[module] = module.training
-            _USERS[module] = _USERS.get(module, 0) + 1
-            module.training = False
-    try:
-        yield
-    finally:
-        with _MODES:
-            for module in modules:
-                _USERS[module] -= 1
-                if not _USERS[module]:
-                    module.training = _FOUND[module]

@@ -13,7 +13,8 @@ A network is a callable (tokens, time) -> logits.  It may offer more, each on it
 Under a process that shows its auxiliary variable the call is (tokens, time, absorbing), unless the network reads the
 evidence, which says all of it.  A compiled or data-parallel
 network is called itself, never the network inside it: for features it is asked with `features_only=True` where its
-inner network knows that word, else for all logits.
+inner network knows that word, else for all logits.  `compiled` compiles body and head apart (`compiled.py`), which
+serves a sampler better than a compiled whole.
 """
 
 import inspect
@@ -23,7 +24,9 @@ from typing import Any, Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
+from tokenloom.models import compiled
 from tokenloom.state import NetworkInput
+from tokenloom.support.products import linear
 
 
 @runtime_checkable
@@ -54,6 +57,7 @@ class NetworkCall:
     """A network with the way it is called."""
 
     network: Callable[..., Any]
+    compiled: bool = False
 
     @property
     def inner(self) -> Any:
@@ -74,11 +78,10 @@ class NetworkCall:
     def features(self, shown: NetworkInput) -> Tensor:
         """Everything but the head, of a network that splits."""
         arguments, options = self._arguments(shown)
-        if self.network is self.inner:
-            inner: Any = self.network
-            features = inner.features(*arguments, **options)
-        else:
+        if self.network is not self.inner:
             features = self.network(*arguments, **options, features_only=True)
+        else:
+            features = self._call("features", arguments, options)
         expected = list(shown.tokens.shape)
         if not isinstance(features, Tensor) or list(features.shape[:-1]) != expected:
             raise ValueError(
@@ -89,13 +92,23 @@ class NetworkCall:
     def logits(self, shown: NetworkInput, num_outputs: int) -> Tensor:
         """The logits at every position, checked for their shape."""
         arguments, options = self._arguments(shown)
-        logits = self.network(*arguments, **options)
+        logits = self._call(None, arguments, options)
         expected = [*shown.tokens.shape, num_outputs]
         if not isinstance(logits, Tensor) or list(logits.shape) != expected:
             raise ValueError(
                 f"the network must return logits of shape {expected} for tokens of shape {expected[:2]}, {_got(logits)}"
             )
         return logits
+
+    def head(self, features: Tensor) -> Tensor:
+        """Logits from the features of some positions, of a network that splits."""
+        head = self.inner.head
+        return compiled.call(head, None, (features,), {}) if self.compiled else linear(head, features)
+
+    def _call(self, method: str | None, arguments: tuple[Tensor, ...], options: dict[str, Tensor]) -> Any:
+        if self.compiled:
+            return compiled.call(self.network, method, arguments, options)
+        return (self.network if method is None else getattr(self.network, method))(*arguments, **options)
 
     @property
     def linear_head(self) -> LinearHead | None:

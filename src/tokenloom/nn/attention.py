@@ -1,12 +1,18 @@
 """Multi-head attention on PyTorch's own kernel, with rotary positions and an optional bias learnt for each relation."""
 
+from typing import Literal
+
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from tokenloom.nn.recomputed import Recomputed
+
 Hidden = Float[Tensor, "batch length width"]
 Mask = Bool[Tensor, "length keys"]
+Sees = Mask | Literal["before"] | None
+"""Which keys a position sees: flags, those up to its own, or all."""
 
 
 class Attention(nn.Module):
@@ -29,32 +35,37 @@ class Attention(nn.Module):
         self.register_buffer("relations", relations, persistent=False)
 
     def forward(
-        self, x: Hidden, mask: Mask | None = None, memory: Float[Tensor, "batch keys width"] | None = None
+        self, read: Recomputed, sees: Sees = None, memory: Float[Tensor, "batch keys width"] | None = None
     ) -> Hidden:
-        q, k, v = self._project(x, memory)
+        q, k, v = self._project(read, memory)
         if self.rotary:
-            angles = rotary_angles(torch.arange(x.shape[1], device=x.device), q.shape[-1])
+            angles = rotary_angles(torch.arange(q.shape[2], device=q.device), q.shape[-1])
             q, k = rotate(q, angles), rotate(k, angles.repeat(k.shape[2] // q.shape[2], 1))
             v = v.contiguous()  # a view would keep the unrotated q and k for the backward pass
-        attended = F.scaled_dot_product_attention(q, k, v, attn_mask=self._scores(mask, q))
+        scores = self._scores(sees, q)
+        causal = scores is None and sees is not None
+        attended = F.scaled_dot_product_attention(q, k, v, attn_mask=scores, is_causal=causal)
         merged: Tensor = self.out(attended.transpose(1, 2).flatten(2))
         return merged
 
-    def _project(self, x: Tensor, memory: Tensor | None) -> tuple[Tensor, ...]:
+    def _project(self, read: Recomputed, memory: Tensor | None) -> tuple[Tensor, ...]:
         if memory is None:
-            parts = self.qkv(x).chunk(3, -1)
+            parts = read.through(self.qkv).chunk(3, -1)
         else:
             query, key, value = self.qkv.weight.chunk(3)
-            parts = (F.linear(x, query), F.linear(memory, key), F.linear(memory, value))
-        head_width = x.shape[-1] // self.heads
+            parts = (read.times(query), F.linear(memory, key), F.linear(memory, value))
+        head_width = parts[0].shape[-1] // self.heads
         return tuple(part.view(*part.shape[:2], self.heads, head_width).transpose(1, 2) for part in parts)
 
-    def _scores(self, mask: Mask | None, query: Tensor) -> Tensor | None:
+    def _scores(self, sees: Sees, query: Tensor) -> Tensor | None:
+        """What is added to the scores, or which of them count; None where the kernel needs no table."""
         if self.bias is None or self.relations is None:
-            return mask
+            return None if isinstance(sees, str) else sees
         dtype, length = query.dtype, query.shape[2]
         scores = torch.einsum("hr,rij->hij", self.bias.to(dtype), self.relations[:, :length, :length].to(dtype))
-        return scores if mask is None else scores.masked_fill(~mask, -torch.inf)
+        if isinstance(sees, str):
+            sees = torch.ones(length, length, dtype=torch.bool, device=query.device).tril()
+        return scores if sees is None else scores.masked_fill(~sees, -torch.inf)
 
 
 def rotary_angles(positions: Tensor, head_width: int) -> Float[Tensor, "length half"]:

@@ -4,9 +4,10 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
-from torch.autograd.function import FunctionCtx, once_differentiable
+from torch.utils.checkpoint import checkpoint
 
-from tokenloom.nn.attention import Attention, Hidden, Mask
+from tokenloom.nn.attention import Attention, Hidden, Sees
+from tokenloom.nn.recomputed import Recomputed
 
 Condition = Float[Tensor, "batch condition"] | None
 
@@ -33,7 +34,10 @@ class Modulation(nn.Module):
 
 
 class Block(nn.Module):
-    """Attention and an MLP of hidden size 4 width, each behind a gate that starts closed."""
+    """Attention and an MLP of hidden size 4 width, each behind a gate that starts closed.
+
+    With `recompute` a backward pass computes the whole block again and keeps only its input.
+    """
 
     def __init__(
         self,
@@ -51,46 +55,41 @@ class Block(nn.Module):
         self.expand = nn.Linear(width, 4 * width)
         self.contract = nn.Linear(4 * width, width)
         self.modulation = Modulation(condition, width, 6)
-        self.dropout = dropout
+        self.dropout, self.recompute = dropout, False
 
     def forward(
         self,
         x: Hidden,
         condition: Condition,
-        mask: Mask | None = None,
+        sees: Sees = None,
         memory: Float[Tensor, "batch keys width"] | None = None,
     ) -> Hidden:
+        if self.recompute and torch.is_grad_enabled():
+            result: Tensor = checkpoint(self._transform, x, condition, sees, memory, use_reentrant=False)
+            return result
+        return self._transform(x, condition, sees, memory)
+
+    def _transform(self, x: Hidden, condition: Condition, sees: Sees, memory: Tensor | None) -> Hidden:
         shift_a, scale_a, gate_a, shift_m, scale_m, gate_m = self.modulation(condition)
-        attended = self.attention(modulate(self.norm_attention(x), shift_a, scale_a), mask, memory)
+        attended = self.attention(_normalised(x, self.norm_attention, shift_a, scale_a), sees, memory)
         x = x + gate_a * F.dropout(attended, self.dropout, self.training)
-        transformed = gelu_linear(self.expand(modulate(self.norm_mlp(x), shift_m, scale_m)), self.contract)
+        hidden = _normalised(x, self.norm_mlp, shift_m, scale_m).through(self.expand)
+        transformed = Recomputed(_gelu, (hidden,)).through(self.contract)
         result: Tensor = x + gate_m * F.dropout(transformed, self.dropout, self.training)
         return result
 
 
-class _GeluLinear(torch.autograd.Function):
-    """linear(gelu(hidden)), which keeps only `hidden` for the backward pass and computes the gelu again there."""
+def _normalised(x: Tensor, norm: nn.LayerNorm, shift: Tensor, scale: Tensor) -> Recomputed:
+    """The norm of x, modulated."""
 
-    @staticmethod
-    def forward(ctx: FunctionCtx, hidden: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-        ctx.save_for_backward(hidden, weight, bias)
-        return F.linear(F.gelu(hidden, approximate="tanh"), weight, bias)
+    def compute(x: Tensor, weight: Tensor, shift: Tensor, scale: Tensor) -> Tensor:
+        return modulate(F.layer_norm(x, norm.normalized_shape, weight, None, norm.eps), shift, scale)
 
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: FunctionCtx, slope: Tensor) -> tuple[Tensor, ...]:
-        hidden, weight, bias = ctx.saved_tensors  # type: ignore[attr-defined]
-        flat = slope.flatten(0, -2)
-        activated = F.gelu(hidden, approximate="tanh").flatten(0, -2).to(slope.dtype)
-        back = (slope @ weight.to(slope.dtype)).to(hidden.dtype)
-        to_hidden = torch.ops.aten.gelu_backward(back, hidden, approximate="tanh")
-        return to_hidden, (flat.T @ activated).to(weight.dtype), flat.sum(0).to(bias.dtype)
+    return Recomputed(compute, (x, norm.weight, shift, scale))
 
 
-def gelu_linear(hidden: Float[Tensor, "batch length hidden"], linear: nn.Linear) -> Hidden:
-    """The MLP's second half, with the smaller memory."""
-    result: Tensor = _GeluLinear.apply(hidden, linear.weight, linear.bias)  # type: ignore[no-untyped-call]
-    return result
+def _gelu(hidden: Tensor) -> Tensor:
+    return F.gelu(hidden, approximate="tanh")
 
 
 def modulate(x: Hidden, shift: Tensor, scale: Tensor) -> Hidden:

@@ -27,7 +27,6 @@ class CausalTransformer(Transformer):
     def encode(self, x: Hidden, condition: Condition) -> Hidden:
         start = self.start.to(x.dtype).expand(len(x), 1, -1)
         x = torch.cat([start, x[:, :-1]], 1)
-        mask = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).tril()
         for block in self.blocks:
-            x = block(x, condition, mask)
+            x = block(x, condition, "before")
         return x

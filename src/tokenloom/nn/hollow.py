@@ -42,7 +42,7 @@ class HollowTransformer(Transformer):
         before, after = torch.cat([first, x[:, :-1]], 1), torch.cat([x[:, 1:], last], 1)
         past = torch.ones(length, length, dtype=torch.bool, device=x.device).tril()
         for forward_block, backward_block in zip(self.before, self.after, strict=True):
-            before, after = forward_block(before, condition, past), backward_block(after, condition, past.T)
+            before, after = forward_block(before, condition, "before"), backward_block(after, condition, past.T)
         x = self.merge(torch.cat([before, after], -1))
         memory, seen = self.norm_memory(torch.cat([before, after], 1)), torch.cat([past, past.T], 1)
         for reader in self.readers:

@@ -132,7 +132,7 @@ def _uniform(prediction: Posterior, x_0: Tokens, noisy: Noisy, alpha_s: bridges.
     base, scale = (some_fresh / size).log(), size * jump / some_fresh
     plain_noisy = base + torch.log1p(scale * read.noisy.exp())
     plain_clean = torch.where(same, 0, base + torch.log1p(scale * read.clean.exp()))
-    others = size * base + sum_log1p(read, noisy.tokens, scale) - plain_noisy - plain_clean
+    others = size * base + sum_log1p(read, scale) - plain_noisy - plain_clean
     count = size - 2 + same.double()
     law_other = exact_fresh / size
     divergence = (

@@ -1,8 +1,9 @@
 r"""Head and loss without the [batch, length, vocab] tensor.
 
 The head is linear and every objective is local, so positions are taken a few hundred at a time: logits, loss, and at
-once the gradient of the weighted loss with respect to logits, features and head.  Nothing of vocabulary size outlives
-its chunk, and the head is not evaluated again for the backward pass.  The gradient is exact, for a total
+once the gradient of the weighted loss with respect to logits, features and head.  Inside a chunk, losses are formed a
+few rows at a time, and their gradient takes the place of the logits.  Nothing of vocabulary size outlives its chunk,
+and the head is not evaluated again for the backward pass.  The gradient is exact, for a total
 
     loss = sum_{batch, length} weight * per-token loss
 
@@ -24,11 +25,17 @@ from tokenloom.objectives.base import Objective
 from tokenloom.posteriors import as_posterior
 from tokenloom.state import Noisy
 from tokenloom.support.checks import check_same_shape
+from tokenloom.support.chunks import chunks
 from tokenloom.support.typed import checked
 from tokenloom.types import Flags, PerPosition, PerRow, Tokens
 
+HEAD_SHARE = 2
+"""The logits of a chunk take this part of the memory of the head's own weight: each chunk adds to a gradient of that
+size, so chunks that are small beside it would spend their time there."""
 CHUNK_ELEMENTS = 1 << 22
-SMALLEST_CHUNK = 64
+"""Logits of a chunk where the head is small."""
+PIECE_ELEMENTS = 1 << 20
+"""Logits whose loss and gradient are formed at once: small enough for a cache."""
 
 RowLoss = Callable[[Tensor, slice], Tensor]
 
@@ -126,22 +133,19 @@ class _HeadLoss(torch.autograd.Function):
         weights: Tensor,
         needed: bool,
     ) -> tuple[Tensor, Tensor]:
-        size = max(SMALLEST_CHUNK, CHUNK_ELEMENTS // len(weight))
-        wide = torch.promote_types(weight.dtype, torch.float32)
-        gradients = [torch.zeros_like(features), *(torch.zeros_like(part, dtype=wide) for part in (weight, bias))]
+        size = max(features.shape[1] // HEAD_SHARE, CHUNK_ELEMENTS // len(weight), 1)
         per_row = torch.empty(len(features), device=features.device, dtype=weights.dtype)
+        to_features, to_head = torch.zeros_like(features), _HeadGradient(weight, bias)
         for start in range(0, len(features), size):
             part = slice(start, start + size)
             output = torch.nn.functional.linear(features[part], weight, bias)
-            logits = output.float().requires_grad_(needed)
-            with torch.set_grad_enabled(needed):
-                losses = row_loss(logits, part)
-                weighted = (weights[part] * losses).sum()
-            per_row[part] = losses.detach()
-            if needed:
-                (slope,) = torch.autograd.grad(weighted, logits)
-                _accumulate(gradients, slope.to(output.dtype), features[part], weight, part)
-        ctx.save_for_backward(gradients[0], gradients[1].to(weight.dtype), gradients[2].to(bias.dtype))
+            for piece in chunks(len(output), len(weight), PIECE_ELEMENTS):
+                rows = slice(start + piece.start, start + piece.stop)
+                per_row[rows] = _loss_and_slope(output[piece], row_loss, rows, weights, needed)
+            if needed:  # the output is its own gradient by now
+                to_features[part] = (output @ weight.to(output.dtype)).to(features.dtype)
+                to_head.add(output, features[part])
+        ctx.save_for_backward(to_features, *to_head.total())
         ctx.mark_non_differentiable(per_row)
         return (weights * per_row).sum(), per_row
 
@@ -153,11 +157,37 @@ class _HeadLoss(torch.autograd.Function):
         return (*scaled, None, None, None)
 
 
-def _accumulate(gradients: list[Tensor], slope: Tensor, features: Tensor, weight: Tensor, part: slice) -> None:
-    """Add a chunk's share: products in the precision of the forward pass, sums over chunks in float32."""
-    gradients[0][part] = (slope @ weight.to(slope.dtype)).to(features.dtype)
-    if slope.dtype == gradients[1].dtype == features.dtype:
-        gradients[1].addmm_(slope.T, features)  # no second tensor of the head's size
-    else:
-        gradients[1].add_(slope.T @ features.to(slope.dtype))
-    gradients[2].add_(slope.sum(0))
+def _loss_and_slope(output: Tensor, row_loss: RowLoss, rows: slice, weights: Tensor, needed: bool) -> Tensor:
+    """The losses of some rows; the gradient of their weighted sum takes the place of the logits."""
+    logits = output.detach().float().requires_grad_(needed)
+    with torch.set_grad_enabled(needed):
+        losses = row_loss(logits, rows)
+        weighted = (weights[rows] * losses).sum()
+    if needed:
+        output.copy_(torch.autograd.grad(weighted, logits)[0])
+    return losses.detach()
+
+
+class _HeadGradient:
+    """The gradient of the head, chunk by chunk: products in the precision of the forward pass, sums in float32."""
+
+    def __init__(self, weight: Tensor, bias: Tensor) -> None:
+        self.weight, self.bias = weight, bias
+        self.wide = torch.promote_types(weight.dtype, torch.float32)
+        self.to_weight: Tensor | None = None
+        self.to_bias = torch.zeros_like(bias, dtype=self.wide)
+
+    def add(self, slope: Tensor, features: Tensor) -> None:
+        """The share of a chunk."""
+        if self.to_weight is None:
+            self.to_weight = (slope.T @ features.to(slope.dtype)).to(self.wide)
+        elif slope.dtype == self.wide == features.dtype:
+            self.to_weight.addmm_(slope.T, features)  # no second tensor of the head's size
+        else:
+            self.to_weight.add_(slope.T @ features.to(slope.dtype))
+        self.to_bias.add_(slope.sum(0))
+
+    def total(self) -> tuple[Tensor, Tensor]:
+        """Of weight and bias, in their precision."""
+        to_weight = torch.zeros_like(self.weight) if self.to_weight is None else self.to_weight
+        return to_weight.to(self.weight.dtype), self.to_bias.to(self.bias.dtype)

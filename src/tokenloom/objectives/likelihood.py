@@ -19,7 +19,7 @@ from jaxtyping import Float
 from torch import Generator, Tensor
 
 from tokenloom.drawing.randomness import Randomness, RowGenerators, derive_seed
-from tokenloom.models.model import evaluating
+from tokenloom.models.evaluating import evaluating
 from tokenloom.models.protocol import Model
 from tokenloom.objectives.base import Objective
 from tokenloom.objectives.bound import Bound

@@ -1,14 +1,15 @@
-r"""The few numbers a loss needs of a row of logits: log p at x_t, log p at x_0 and the normaliser.
+r"""The few numbers a loss needs of a row of logits: log p at x_t, log p at x_0 and a normaliser.
 
 A network in the other representation is read through a shift d of its logit at x_t (d = evidence from leave-one-out to
-denoiser, d = -evidence back): the shifted row is never formed, only its normaliser
+denoiser, d = -evidence back): the shifted row is never formed, only its normaliser.  With z the log-probabilities
 
     log sum_y exp(z_y + d [y = x_t]) = log(exp(others) + exp(z_{x_t} + d)),
 
-with `others` the normaliser without x_t.  All of it stays finite for any finite d.
+`others` being the mass without x_t.  All of it stays finite for any finite d.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -27,11 +28,15 @@ LIMIT = 60.0
 
 @dataclass(frozen=True)
 class TokenLogProbs:
-    """log p at the noisy and at the clean token, after the shift; float64 scalars over float32 logits."""
+    """log p at the noisy and at the clean token, after the shift; float64 scalars over float32 rows."""
 
-    logits: Float[Tensor, "batch length vocab"]
+    rows: Float[Tensor, "batch length vocab"]
+    """log p before the shift."""
+    own: Float[Tensor, "batch length"]
+    """The same at x_t; at some token where x_t is a mask."""
     shift: Float[Tensor, "batch length"]
     normaliser: Float[Tensor, "batch length"]
+    """Of the shifted row; 0 without a shift."""
     noisy: Float[Tensor, "batch length"]
     clean: Float[Tensor, "batch length"]
 
@@ -59,55 +64,85 @@ def _read(prediction: Posterior, x_0: Tokens, noisy: Noisy, process: Process, sh
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     is_token = noisy.tokens < logits.shape[-1]
     index = torch.where(is_token, noisy.tokens, 0).unsqueeze(-1)
-    own = logits.gather(-1, index).squeeze(-1).double()
-    clean = logits.gather(-1, x_0.unsqueeze(-1)).squeeze(-1).double()
+    rows, own, clean = _LogProbs.apply(logits, index, x_0.unsqueeze(-1))  # type: ignore[no-untyped-call]
     shift = torch.where(is_token, shift, 0)
-    normaliser = _shifted(logits.logsumexp(-1).double(), own, shift, logits, index)
+    normaliser = _normaliser(own, shift, rows, index)
     noisy_log_prob = torch.where(is_token, own + shift - normaliser, -torch.inf)
     clean_log_prob = clean + shift * (x_0 == noisy.tokens) - normaliser
-    return TokenLogProbs(logits, shift, normaliser, noisy_log_prob, clean_log_prob)
+    return TokenLogProbs(rows, own, shift, normaliser, noisy_log_prob, clean_log_prob)
 
 
-def _shifted(normaliser: Tensor, own: Tensor, shift: Tensor, logits: Tensor, index: Tensor) -> Tensor:
-    """The normaliser after the shift at x_t: lse + log(1 + p (e^d - 1)).
+class _LogProbs(torch.autograd.Function):
+    """log_softmax, and its float64 entries at two tokens; the gradient of all three is formed in one tensor.
+
+    With g the gradient for the rows and for the entries together, that of the logits is g - softmax sum(g).
+    """
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        rows = torch.log_softmax(logits, -1)
+        ctx.save_for_backward(rows, first, second)
+        ctx.set_materialize_grads(False)
+        own, clean = (rows.gather(-1, index).squeeze(-1).double() for index in (first, second))
+        return rows, own, clean
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, to_rows: Tensor | None, *to_entries: Tensor | None) -> tuple[Tensor | None, ...]:
+        rows, *indices = ctx.saved_tensors
+        entries = [
+            (index, slope.unsqueeze(-1).to(rows.dtype))
+            for index, slope in zip(indices, to_entries, strict=True)
+            if slope is not None
+        ]
+        total: Any = sum((slope for _, slope in entries), 0.0 if to_rows is None else to_rows.sum(-1, keepdim=True))
+        gradient = rows.exp().mul_(-total)
+        if to_rows is not None:
+            gradient.add_(to_rows)
+        for index, slope in entries:
+            gradient.scatter_add_(-1, index, slope)
+        return gradient, None, None
+
+
+def _normaliser(own: Tensor, shift: Tensor, rows: Tensor, index: Tensor) -> Tensor:
+    """log(1 + p (e^d - 1)), p the mass at x_t before the shift d.
 
     For d < 0 and p near 1 that is a difference of almost equal numbers; there the other tokens are summed apart.
     """
-    share = torch.exp(own - normaliser)
+    share = own.exp()
     near = ((shift < 0) & (share.detach() > 0.5)).nonzero(as_tuple=True)
-    simple = normaliser + torch.log1p(share * torch.expm1(shift).clamp(min=-1 + 1e-12))
+    simple = torch.log1p(share * torch.expm1(shift).clamp(min=-1 + 1e-12))
     if not len(near[0]):
         return simple
-    others = log_total(logits[near].scatter(-1, index[near], -torch.inf))
+    others = log_total(rows[near].scatter(-1, index[near], -torch.inf))
     return simple.index_put(near, torch.logaddexp(others.double(), own[near] + shift[near]))
 
 
-def sum_log1p(read: TokenLogProbs, x_t: Tokens, scale: PerPosition) -> PerPosition:
-    """sum_y log(1 + scale p_y) over the vocabulary, p the shifted law: one softplus per logit.
+def sum_log1p(read: TokenLogProbs, scale: PerPosition) -> PerPosition:
+    """sum_y log(1 + scale p_y) over the vocabulary, p the shifted law: one softplus per token.
 
-    Before its shift the logit at x_t may lie far above the shifted normaliser, where exp overflows; both terms cut it
+    Before its shift the entry at x_t may lie far above the shifted normaliser, where exp overflows; both terms cut it
     at the same `LIMIT`, and it cancels.
     """
-    offset = (scale.log() - read.normaliser).unsqueeze(-1)
-    total: Tensor = _SumSoftplus.apply(read.logits, offset.to(read.logits.dtype))  # type: ignore[no-untyped-call]
-    own = read.logits.gather(-1, x_t.unsqueeze(-1)).double() + offset
-    shifted, plain = own + read.shift.unsqueeze(-1), own.clamp(max=LIMIT)
-    moved = torch.nn.functional.softplus(shifted) - torch.nn.functional.softplus(plain)
-    return total.double() + moved.squeeze(-1)
+    offset = scale.log() - read.normaliser
+    total: Tensor = _SumSoftplus.apply(read.rows, offset.unsqueeze(-1).to(read.rows.dtype))  # type: ignore[no-untyped-call]
+    own = read.own + offset
+    shifted, plain = own + read.shift, own.clamp(max=LIMIT)
+    return total.double() + torch.nn.functional.softplus(shifted) - torch.nn.functional.softplus(plain)
 
 
 class _SumSoftplus(torch.autograd.Function):
-    """sum_y log(1 + exp(z_y + c)) in place on one copy of z, z + c cut at `LIMIT`, and its gradient likewise."""
+    """sum_y log(1 + exp(z_y + c)), z + c cut at `LIMIT`, and its gradient in place on one copy of z."""
 
     @staticmethod
-    def forward(ctx: FunctionCtx, logits: Tensor, offset: Tensor) -> Tensor:
-        ctx.save_for_backward(logits, offset)
-        return (logits + offset).clamp_(max=LIMIT).exp_().log1p_().sum(-1)
+    def forward(ctx: FunctionCtx, rows: Tensor, offset: Tensor) -> Tensor:
+        ctx.save_for_backward(rows, offset)
+        return torch.nn.functional.softplus((rows + offset).clamp_(max=LIMIT)).sum(-1)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: FunctionCtx, slope: Tensor) -> tuple[Tensor, Tensor]:
-        logits, offset = ctx.saved_tensors  # type: ignore[attr-defined]
-        terms = logits + offset
-        to_logits = terms.masked_fill_(terms > LIMIT, -torch.inf).sigmoid_().mul_(slope.unsqueeze(-1))
-        return to_logits, to_logits.sum(-1, keepdim=True)
+        rows, offset = ctx.saved_tensors  # type: ignore[attr-defined]
+        terms = rows + offset
+        to_rows = terms.masked_fill_(terms > LIMIT, -torch.inf).sigmoid_().mul_(slope.unsqueeze(-1))
+        return to_rows, to_rows.sum(-1, keepdim=True)

@@ -45,7 +45,7 @@ class UniformNELBO(Objective):
         read = leave_one_out_log_probs(prediction, x_0, noisy, process)
         log_r_noisy = F.softplus(kappa.log() + read.noisy)
         log_r_clean = F.softplus(kappa.log() + read.clean)
-        log_r_sum = sum_log1p(read, noisy.tokens, kappa.expand_as(read.noisy))
+        log_r_sum = sum_log1p(read, kappa.expand_as(read.noisy))
         score = (size - 1 - kappa * torch.expm1(read.noisy)) * torch.exp(-log_r_noisy)
         same = (size * log_r_noisy - log_r_sum - (size - 1) * (rho.log() + 1)) / rho
         other = rho * rho.log() + (size + kappa) * log_r_noisy - log_r_sum - kappa * log_r_clean - rho - size + 2

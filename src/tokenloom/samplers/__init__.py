@@ -6,9 +6,10 @@ For authors of kernels: `Predictor`, `Corrector`, `PREDICTORS`, `CORRECTORS`, `E
 
 from typing import Any
 
-from tokenloom.samplers.evaluator import Evaluator, LazyPrediction, LocalPrediction
+from tokenloom.samplers.evaluator import Evaluator, LazyPrediction
 from tokenloom.samplers.given import GivenTokens
 from tokenloom.samplers.kernel import CORRECTORS, PREDICTORS, Corrector, Kernel, Predictor, uniform_pair
+from tokenloom.samplers.local_prediction import LocalPrediction
 from tokenloom.samplers.needs import Need
 from tokenloom.samplers.one_call import sample
 from tokenloom.samplers.results import Samples, Step

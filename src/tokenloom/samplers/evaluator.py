@@ -11,98 +11,29 @@ Rows that no question touches are never evaluated, and a network that ignores th
 that has not changed, nor about a row that is done (`stopping.py`).  `evaluations` counts what each row has really cost.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from copy import copy
 from typing import TypeVar
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from tokenloom.drawing.categorical import draw_each
 from tokenloom.drawing.truncation import Truncation
 from tokenloom.models.protocol import Model
-from tokenloom.posteriors import Denoiser, OverTokens, Posterior, convert_at
+from tokenloom.posteriors import Denoiser, LeaveOneOut, OverTokens, Posterior, convert_at
 from tokenloom.processes.base import Process
-from tokenloom.processes.mixtures import Mixture
+from tokenloom.samplers.local_prediction import LocalPrediction
 from tokenloom.samplers.stopping import Stopping
 from tokenloom.state import Noisy, Positions
 from tokenloom.support.chunks import by_chunks
 from tokenloom.support.waiting import may_ask, surely_none
-from tokenloom.types import Flags, PerPosition, PerRow, Tokens
+from tokenloom.types import Flags
 
 Kind = TypeVar("Kind", bound=OverTokens)
 
-
-@dataclass(frozen=True)
-class LocalPrediction:
-    """Predictions at some positions of a batch, with the state of each as a sequence of length one."""
-
-    where: Positions
-    """These positions in the batch."""
-    noisy: Noisy
-    """Their state, [positions, 1]."""
-    posterior: OverTokens
-    """Their prediction, [positions, 1, vocab]."""
-
-    def of_row(self, values: PerRow) -> Float[Tensor, "positions"]:
-        """From one value per row, the one of each position's row.
-
-        Args:
-            values: One value per row of the batch.
-
-        Returns:
-            One value per position.
-        """
-        return values[self.where.row]
-
-    def of_position(self, values: Float[Tensor, "batch length"]) -> Float[Tensor, "positions 1"]:
-        """From one value per position of the batch, those of these positions.
-
-        Args:
-            values: One value per position of the batch.
-
-        Returns:
-            One value per position asked about.
-        """
-        return self.where.take(values)
-
-    def put(self, tokens: Tokens, drawn: Int[Tensor, "positions 1"]) -> Tokens:
-        """The batch's tokens with those of these positions replaced.
-
-        Args:
-            tokens: The tokens of the batch.
-            drawn: The new tokens.
-
-        Returns:
-            New tokens of the batch.
-        """
-        return self.where.put(tokens, drawn)
-
-    def draw(self, tokens: Tokens, u: PerPosition) -> Tokens:
-        """The batch's tokens with those of these positions drawn from the prediction.
-
-        Args:
-            tokens: The tokens of the batch.
-            u: Uniform numbers for every position of the batch.
-
-        Returns:
-            New tokens of the batch.
-        """
-        return self.put(tokens, draw_each(self.posterior.logits, self.of_position(u)))
-
-    def draw_from(self, law: Mixture, tokens: Tokens, branch: PerPosition, token: PerPosition) -> Tokens:
-        """The batch's tokens with those of these positions drawn from a law over them.
-
-        Args:
-            law: A law over these positions, such as the bridge at `noisy`.
-            tokens: The tokens of the batch.
-            branch: Uniform numbers that choose the branch, for every position of the batch.
-            token: Uniform numbers that choose the token, likewise.
-
-        Returns:
-            New tokens of the batch.
-        """
-        return self.put(tokens, law.invert(self.of_position(branch), self.of_position(token)))
+HEAD_ELEMENTS = 1 << 24
+"""Logits that the head computes at once: each time it reads all of its weight."""
 
 
 class Evaluator:
@@ -199,6 +130,7 @@ class LazyPrediction:
         self.evaluator, self.noisy = evaluator, noisy
         self._read = _without_time(evaluator.model, noisy)
         self._features: Tensor | None = None
+        self._kept: tuple[Tensor, Tensor] | None = None
         self._known = torch.zeros(len(noisy.tokens), dtype=torch.bool, device=noisy.tokens.device)
         if previous is not None:
             self._features = previous._features
@@ -206,6 +138,22 @@ class LazyPrediction:
                 self._known = previous._known & (self._read == previous._read).all(1)
             if evaluator.stopping is not None:  # what is said of a row that is done is never used
                 self._known = self._known | evaluator.stopping.done
+
+    def keeping(self, where: Flags) -> "LazyPrediction":
+        """The same prediction with the network's logits at some positions computed and kept.
+
+        Args:
+            where: Flags of all positions that it will be asked about, more than once.
+
+        Returns:
+            A prediction to be asked about these positions, or some of them, and no others.
+        """
+        kept, at = copy(self), Positions.of(where)
+        if len(at):
+            logits = self._head(at, where)(slice(None))
+            number = torch.arange(len(at), device=where.device).unsqueeze(1)
+            kept._kept = logits, at.put(torch.zeros_like(self.noisy.tokens), number)
+        return kept
 
     def at(self, where: Flags, kind: type[Kind], truncated: bool = True) -> LocalPrediction:
         """The prediction at the flagged positions.
@@ -222,17 +170,40 @@ class LazyPrediction:
         noisy = self.noisy.positions(at)
         if not len(at):
             return LocalPrediction(at, noisy, kind(torch.zeros(0, 1, vocab_size, device=where.device)))
-        features = self._evaluated(where.any(1))
+        ask = self._head(at, where) if self._kept is None else self._recall(at)
 
         def logits(part: slice) -> Tensor:
-            return self._part(features[at.row[part], at.column[part]], noisy.sequences(part), kind, truncated).logits
+            raw, state = ask(part), noisy.sequences(part)
 
-        return LocalPrediction(at, noisy, kind(by_chunks(len(at), vocab_size, logits)))
+            def converted(piece: slice) -> Tensor:
+                return self._part(raw[piece], state.sequences(piece), kind, truncated).logits
 
-    def _part(self, features: Tensor, noisy: Noisy, kind: type[Kind], truncated: bool) -> Kind:
-        """The prediction at some positions from their features."""
-        model = self.evaluator.model
-        logits = self.evaluator.usable(model.head(features).unsqueeze(1))
+            return by_chunks(len(raw), vocab_size, converted, raw.numel() if self._direct(kind, truncated) else None)
+
+        return LocalPrediction(at, noisy, kind(by_chunks(len(at), vocab_size, logits, HEAD_ELEMENTS)))
+
+    def _head(self, at: Positions, where: Flags) -> Callable[[slice], Tensor]:
+        """The network's logits at a part of these positions."""
+        features, head = self._evaluated(where.any(1)), self.evaluator.model.head
+        return lambda part: head(features[at.row[part], at.column[part]]).unsqueeze(1)
+
+    def _recall(self, at: Positions) -> Callable[[slice], Tensor]:
+        """The same, from those that were kept."""
+        assert self._kept is not None
+        logits, number = self._kept
+        if len(at) == len(logits):
+            return lambda part: logits[part]
+        chosen = number[at.row, at.column]
+        return lambda part: logits[chosen[part]]
+
+    def _direct(self, kind: type[OverTokens], truncated: bool) -> bool:
+        """Whether the network's logits are the answer already."""
+        plain = not truncated or self.evaluator.truncation is None
+        return plain and kind is LeaveOneOut and self.evaluator.model.predicts is LeaveOneOut
+
+    def _part(self, logits: Tensor, noisy: Noisy, kind: type[Kind], truncated: bool) -> Kind:
+        """The prediction at some positions from the network's logits."""
+        model, logits = self.evaluator.model, self.evaluator.usable(logits)
         posterior = model.interpret(logits.to(torch.promote_types(logits.dtype, torch.float32)), noisy)
         if not truncated or self.evaluator.truncation is None:
             return convert_at(posterior, kind, noisy, model.process)

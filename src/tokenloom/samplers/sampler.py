@@ -17,7 +17,7 @@ from torch import Tensor
 
 from tokenloom.drawing.randomness import Randomness
 from tokenloom.drawing.truncation import Truncation
-from tokenloom.models.model import evaluating
+from tokenloom.models.evaluating import evaluating
 from tokenloom.models.protocol import Model
 from tokenloom.posteriors import LeaveOneOut, OverTokens
 from tokenloom.samplers.beginning import device_of, first_state, steps_done

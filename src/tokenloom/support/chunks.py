@@ -10,15 +10,15 @@ from torch import Tensor
 CHUNK_ELEMENTS = 1 << 21
 
 
-def chunks(count: int, width: int) -> list[slice]:
-    """Slices of 0..count-1 of at most CHUNK_ELEMENTS numbers each, for rows of this width; one where there are none."""
-    size = max(1, CHUNK_ELEMENTS // max(1, width))
+def chunks(count: int, width: int, most: int | None = None) -> list[slice]:
+    """Slices of 0..count-1 of at most so many numbers each, for rows of this width; one where there are none."""
+    size = max(1, (CHUNK_ELEMENTS if most is None else most) // max(1, width))
     return [slice(start, min(start + size, count)) for start in range(0, max(1, count), size)]
 
 
-def by_chunks(count: int, width: int, compute: Callable[[slice], Tensor]) -> Tensor:
-    """`compute` of all rows, chunk by chunk into one tensor."""
-    first, *others = chunks(count, width)
+def by_chunks(count: int, width: int, compute: Callable[[slice], Tensor], most: int | None = None) -> Tensor:
+    """`compute` of all rows, chunk by chunk into one tensor; a single chunk is not copied."""
+    first, *others = chunks(count, width, most)
     part = compute(first)
     if not others:
         return part

@@ -51,14 +51,28 @@ class Ranks:
     def wait(self) -> None:
         """Until all processes are here."""
         if self.count > 1:
-            torch.distributed.barrier()
+            with _of_others():
+                torch.distributed.barrier()
 
     def add(self, tensor: Tensor) -> Tensor:
         """The sum of a tensor over all processes."""
         total = tensor.cpu().clone()
         if self.count > 1:
-            torch.distributed.all_reduce(total)
+            with _of_others():
+                torch.distributed.all_reduce(total)
         return total.to(tensor.device)
+
+
+@contextmanager
+def _of_others() -> Iterator[None]:
+    """A wait for other processes, which may never come."""
+    try:
+        yield
+    except RuntimeError as error:  # gloo's, where a connection was closed
+        raise ValueError(
+            "another process of this command has ended, so this one cannot finish its work; what is finished is kept: "
+            "see what the other one said, and start the same command again"
+        ) from error
 
 
 @contextmanager

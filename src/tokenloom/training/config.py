@@ -25,6 +25,8 @@ MAY_CHANGE = (
     "run.validate_every",
     "run.checkpoint_every",
     "run.strategy",
+    "run.compile",
+    "run.recompute",
     "run.tensorboard",
     "run.wandb",
 )
@@ -65,6 +67,10 @@ class RunConfig:
     precision: Literal["32-true", "bf16-mixed"] = "32-true"
     strategy: Literal["ddp", "fsdp"] = "ddp"
     """What each of several processes (torchrun) holds: the whole model (ddp), or a part of every parameter (fsdp)."""
+    compile: bool = False
+    """Compile the network first (torch.compile), which takes a minute or two and pays in long runs."""
+    recompute: bool = False
+    """Keep only the input of each block for the backward pass and compute the rest again: less memory, more time."""
     tensorboard: bool = False
     """Write TensorBoard events beside metrics.jsonl."""
     wandb: str | None = None

@@ -35,7 +35,7 @@ from tokenloom.training.config import TrainConfig
 from tokenloom.training.fitting import fitted
 from tokenloom.training.ranges import check_batch
 from tokenloom.training.reporting import Reporter
-from tokenloom.training.setup import adam, launch, place_average, warm_average
+from tokenloom.training.setup import adam, launch, place_average, prepare, warm_average
 from tokenloom.training.sharding import Root, gather, whole
 from tokenloom.training.snapshot import find_checkpoint, restore_moments, restore_weights, tensors_of
 from tokenloom.training.stopping import Stopping
@@ -102,7 +102,7 @@ def _train(
         config = fitted(config, data, fabric, clock, reporter)
     with reporter.doing("building the network"), fabric.init_module():
         torch.manual_seed(config.run.seed)
-        model = build_model(config, data)
+        model = prepare(build_model(config, data), config)
     averaged = AveragedModel(model, multi_avg_fn=warm_average(config.optimiser.ema))
     if saved is not None:
         restore_weights(saved, model, averaged)

@@ -105,10 +105,11 @@ def check_batch(config: TrainConfig, length: int, processes: int) -> None:
             f"--optimiser.batch must be a multiple of processes x accumulate = {pieces}, got {optimiser.batch}"
         )
     blocks = getattr(network, "depth", 1) * getattr(network, "loops", 1)
+    kept = 1 if config.run.recompute else KEPT_PER_TOKEN
     _check_fits(
-        2.0 * KEPT_PER_TOKEN * (optimiser.batch // pieces) * length * getattr(network, "width", 1) * blocks,
+        2.0 * kept * (optimiser.batch // pieces) * length * getattr(network, "width", 1) * blocks,
         f"a step on {optimiser.batch // pieces} sequences of {length} tokens",
-        "lower --optimiser.batch or --data.length, or raise --optimiser.accumulate",
+        "lower --optimiser.batch or --data.length, raise --optimiser.accumulate, or set --run.recompute",
     )
 
 

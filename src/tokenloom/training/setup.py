@@ -9,6 +9,8 @@ from torch import Tensor
 from torch.optim.swa_utils import AveragedModel
 
 from tokenloom.models.model import DiffusionModel
+from tokenloom.models.network import unwrapped
+from tokenloom.nn.block import Block
 from tokenloom.support.extras import optional
 from tokenloom.training.config import TrainConfig
 from tokenloom.training.sharding import Root, shard
@@ -34,6 +36,24 @@ def launch(config: TrainConfig) -> Any:
     )
     fabric.launch()
     return fabric
+
+
+def prepare(model: DiffusionModel, config: TrainConfig) -> DiffusionModel:
+    """The model as its steps are taken: compiled, its blocks recomputed, where the config says so."""
+    options = config.run
+    if options.compile and options.strategy == "fsdp" and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise ValueError("--run.compile does not go with --run.strategy fsdp; leave one of them out")
+    blocks = [module for module in model.modules() if isinstance(module, Block)]
+    if options.recompute and not blocks:
+        raise ValueError(
+            f"--run.recompute is for the blocks of dit, causal and hollow, and {unwrapped(model.network).name} has "
+            "none; raise --optimiser.accumulate instead"
+        )
+    for block in blocks:
+        block.recompute = options.recompute
+    if options.compile:
+        model.compile()
+    return model
 
 
 def adam(model: DiffusionModel, config: TrainConfig) -> torch.optim.Adam:

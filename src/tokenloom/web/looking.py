@@ -13,7 +13,7 @@ from torch import Tensor
 
 from tokenloom.data.decoder import Decoder
 from tokenloom.drawing.truncation import Truncation, truncate
-from tokenloom.models.model import evaluating
+from tokenloom.models.evaluating import evaluating
 from tokenloom.posteriors import Denoiser, LeaveOneOut, OverTokens, conditional_log_probs
 from tokenloom.samplers import Evaluator
 from tokenloom.samplers.evaluator import LazyPrediction

@@ -24,7 +24,7 @@ from jaxtyping import Float
 from torch import Generator, Tensor
 
 from tokenloom.drawing.randomness import RowGenerators, derive_seed
-from tokenloom.models.model import evaluating
+from tokenloom.models.evaluating import evaluating
 from tokenloom.models.protocol import Model
 from tokenloom.objectives.bound import Bound
 from tokenloom.objectives.cross_entropy import CrossEntropy

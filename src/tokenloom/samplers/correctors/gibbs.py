@@ -17,6 +17,7 @@ from abc import abstractmethod
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from tokenloom.drawing.randomness import Randomness, uniform
 from tokenloom.posteriors import LeaveOneOut, conditional_log_probs
@@ -26,6 +27,8 @@ from tokenloom.samplers.needs import DOUBT
 from tokenloom.samplers.selection import gumbel, smallest
 from tokenloom.state import Noisy
 from tokenloom.support.checks import check_least
+from tokenloom.support.chunks import by_chunks
+from tokenloom.support.log_space import log_total
 from tokenloom.types import Flags, PerPosition
 
 
@@ -52,6 +55,17 @@ class Gibbs(Corrector):
     def evaluations(self) -> int:
         return self.steps
 
+    def look(self, prediction: LazyPrediction) -> LazyPrediction:
+        """What the choice looks at before it is made.
+
+        Args:
+            prediction: The prediction at the current state.
+
+        Returns:
+            The same prediction, with what was computed for the choice kept for the draw.
+        """
+        return prediction
+
     @abstractmethod
     def choose(self, prediction: LazyPrediction, order: PerPosition, index: int) -> Flags:
         """The positions to redraw.
@@ -70,7 +84,7 @@ class Gibbs(Corrector):
         for step in range(self.steps):
             order = uniform(tuple(noisy.tokens.shape), generator, noisy.tokens.device)
             branch, token = uniform_pair(noisy, generator)
-            prediction = evaluate(noisy)
+            prediction = self.look(evaluate(noisy))
             local = prediction.at(self.choose(prediction, order, call * self.steps + step), LeaveOneOut)
             conditional = process.marginal(local.noisy, local.posterior)
             noisy = process.move_to(noisy, local.draw_from(conditional, noisy.tokens, branch, token), noisy.t)
@@ -95,6 +109,9 @@ class Informed(Gibbs):
         super().__post_init__()
         if not 0 <= self.temperature < math.inf:
             raise ValueError(f"temperature must be in [0, inf), got {self.temperature}")
+
+    def look(self, prediction: LazyPrediction) -> LazyPrediction:
+        return prediction.keeping(prediction.noisy.free)
 
     def choose(self, prediction: LazyPrediction, order: PerPosition, index: int) -> Flags:
         scores = margins(prediction)
@@ -135,18 +152,22 @@ def margins(prediction: LazyPrediction) -> PerPosition:
     """
     noisy, process = prediction.noisy, prediction.evaluator.process
     local = prediction.at(noisy.free, LeaveOneOut, truncated=False)
-    own_index = local.noisy.tokens.unsqueeze(-1)
-    if process.uniform_noise:
-        logits, alpha = local.posterior.logits.float(), local.of_row(noisy.alpha_t)[:, None]
-        total = logits.logsumexp(-1)
-        own = logits.gather(-1, own_index).squeeze(-1)
-        best = logits.scatter(-1, own_index, -torch.inf).amax(-1)
+    logits, own_index = local.posterior.logits.squeeze(1), local.noisy.tokens
+
+    def margin(part: slice) -> Tensor:
+        if not process.uniform_noise:
+            rows = LeaveOneOut(logits[part].unsqueeze(1))
+            law = conditional_log_probs(rows, local.noisy.sequences(part), process).double().squeeze(1)
+            return law.gather(-1, own_index[part]) - law.scatter(-1, own_index[part], -torch.inf).amax(-1, keepdim=True)
+        own = logits[part].gather(-1, own_index[part])
+        others = logits[part].float().scatter(-1, own_index[part], -torch.inf)
+        best, own = others.amax(-1, keepdim=True).double(), own.double()
+        total = torch.logaddexp(log_total(others).unsqueeze(-1).double(), own)
+        alpha = local.of_row(noisy.alpha_t)[part, None]
         own, best = (
-            torch.log(alpha * (value - total).double().exp() + (1 - alpha) / process.vocab_size)
-            for value in (own, best)
+            torch.log(alpha * (value - total).exp() + (1 - alpha) / process.vocab_size) for value in (own, best)
         )
-    else:
-        law = conditional_log_probs(LeaveOneOut(local.posterior.logits), local.noisy, process).double()
-        own = law.gather(-1, own_index).squeeze(-1)
-        best = law.scatter(-1, own_index, -torch.inf).amax(-1)
-    return local.where.put(torch.full_like(noisy.tokens, torch.inf, dtype=torch.float64), own - best)
+        return own - best
+
+    values = by_chunks(len(logits), logits.shape[1], margin)
+    return local.where.put(torch.full_like(noisy.tokens, torch.inf, dtype=torch.float64), values)

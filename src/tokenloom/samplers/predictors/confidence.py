@@ -53,8 +53,9 @@ class Confidence(Predictor):
         hidden = process.evidence(noisy) == 0
         visible = torch.floor(free.sum(1, keepdim=True) * process.alpha(s)[:, None] + 1e-9).long()
         count = visible - (free & ~hidden).sum(1, keepdim=True)
-        prediction = evaluate(noisy)
-        local = prediction.at(hidden & (count > 0), Denoiser)
+        asked = hidden & (count > 0)
+        prediction = evaluate(noisy).keeping(asked)
+        local = prediction.at(asked, Denoiser)
         sure = self._score(torch.softmax(local.posterior.logits.float(), -1)).double()
         doubt = local.where.put(torch.full_like(order, torch.inf), -sure)
         arriving = prediction.at(smallest(doubt - self.temperature * gumbel(order), count, order), Denoiser)

@@ -39,7 +39,7 @@ class Planned(Predictor):
         process = evaluate.process
         order, token = uniform_pair(noisy, generator)
         rounding = uniform((len(noisy.t), 1), generator, noisy.tokens.device)
-        prediction = evaluate(noisy)
+        prediction = evaluate(noisy).keeping(noisy.free)
         local = prediction.at(noisy.free, LeaveOneOut)
         p, _ = split_probability(local.posterior.logits, local.noisy.tokens)
         alpha = local.of_row(noisy.alpha_t)[:, None]

@@ -48,7 +48,7 @@ class Routing(Predictor):
         process, free = evaluate.process, noisy.free
         branch, token = uniform_pair(noisy, generator)
         order = uniform(tuple(noisy.tokens.shape), generator, noisy.tokens.device)
-        prediction = evaluate(noisy)
+        prediction = evaluate(noisy).keeping(free)
         local = prediction.at(free, Denoiser)
         surest = torch.softmax(local.posterior.logits.float(), -1).amax(-1)
         doubt = local.where.put(torch.full_like(branch, torch.inf), -surest.double())

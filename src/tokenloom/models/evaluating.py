@@ -1,0 +1,38 @@
+"""A model without dropout for the length of a block, whatever other threads do with it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Lock
+from weakref import WeakKeyDictionary
+
+from torch import nn
+
+from tokenloom.models.protocol import Model
+
+_MODES = Lock()
+_USERS: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()
+_FOUND: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
+
+
+@contextmanager
+def evaluating(model: Model) -> Iterator[None]:
+    """Without dropout; every part of the model gets back the mode it was in.
+
+    The mode of a module is shared by all threads, so each module counts its users: the first one in switches it to
+    eval, the last one out gives back what was found.  By module, not by model, for two models may share a network.
+    """
+    modules = list(model.modules()) if isinstance(model, nn.Module) else []
+    with _MODES:
+        for module in modules:
+            if not _USERS.get(module):
+                _FOUND[module] = module.training
+            _USERS[module] = _USERS.get(module, 0) + 1
+            module.training = False
+    try:
+        yield
+    finally:
+        with _MODES:
+            for module in modules:
+                _USERS[module] -= 1
+                if not _USERS[module]:
+                    module.training = _FOUND[module]

@@ -1,0 +1,67 @@
+r"""What a linear map reads, computed again for the backward pass instead of being kept.
+
+    y = W f(inputs) + b,      f cheap beside the product: a norm with its modulation, an activation
+
+Autograd would keep f(inputs), which the gradient of W needs, and whatever f needs on the way.  Here only the inputs of
+f stay, and the backward pass computes f once more.  The gradients are those of the parts.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+
+@dataclass(frozen=True)
+class Recomputed:
+    """f(inputs), for linear maps to read."""
+
+    function: Callable[..., Tensor]
+    inputs: tuple[Tensor, ...]
+
+    def through(self, linear: nn.Linear) -> Tensor:
+        """The output of a layer; one that somebody has replaced or hooked into is called."""
+        if type(linear) is not nn.Linear or linear._forward_hooks or linear._forward_pre_hooks:
+            result: Tensor = linear(self.function(*self.inputs))
+            return result
+        return self.times(linear.weight, linear.bias)
+
+    def times(self, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+        """W f(inputs) + b; the compiler decides by itself what to keep."""
+        if not torch.is_grad_enabled() or torch.compiler.is_compiling():
+            return F.linear(self.function(*self.inputs), weight, bias)
+        result: Tensor = _RecomputedLinear.apply(weight, bias, self.function, *self.inputs)  # type: ignore[no-untyped-call]
+        return result
+
+
+class _RecomputedLinear(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, weight: Tensor, bias: Tensor | None, function: Callable[..., Tensor], *inputs: Tensor
+    ) -> Tensor:
+        ctx.function, ctx.bias_dtype = function, None if bias is None else bias.dtype
+        ctx.save_for_backward(weight, *inputs)
+        return F.linear(function(*inputs), weight, bias)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
+        weight, *inputs = ctx.saved_tensors
+        leaves = [part.detach().requires_grad_(part.requires_grad) for part in inputs]
+        wanted = [leaf for leaf in leaves if leaf.requires_grad]
+        with torch.enable_grad():
+            computed = ctx.function(*leaves)
+        flat, read = slope.flatten(0, -2), computed.detach().flatten(0, -2).to(slope.dtype)
+        back = (slope @ weight.to(slope.dtype)).to(computed.dtype)
+        found = iter(torch.autograd.grad(computed, wanted, back) if wanted else ())
+        to_bias = None if ctx.bias_dtype is None else flat.sum(0).to(ctx.bias_dtype)
+        return (
+            (flat.T @ read).to(weight.dtype),
+            to_bias,
+            None,
+            *(next(found) if leaf.requires_grad else None for leaf in leaves),
+        )

@@ -1,0 +1,114 @@
+"""What is computed again gives the values and the gradients of its parts, and only its inputs are kept."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from tests.nn.test_networks import SMALL, K, L, awake, tokens
+from tokenloom.nn import CausalTransformer, DiT, HollowTransformer, Transformer
+from tokenloom.nn.block import Block
+from tokenloom.nn.recomputed import Recomputed
+
+BATCH, LENGTH, WIDTH = 2, 3, 8
+
+
+def normalised(x: Tensor, weight: Tensor, scale: Tensor) -> Tensor:
+    return F.layer_norm(x, (WIDTH,), weight) * (1 + scale)
+
+
+CASES: dict[str, tuple[Callable[..., Tensor], tuple[Tensor, ...]]] = {
+    "an activation": (F.gelu, (torch.randn(BATCH, LENGTH, WIDTH),)),
+    "a norm": (normalised, (torch.randn(BATCH, LENGTH, WIDTH), torch.randn(WIDTH), torch.randn(BATCH, 1, WIDTH))),
+}
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("case", CASES)
+def test_values_and_gradients_are_those_of_the_parts(case: str, bias: bool) -> None:
+    function, values = CASES[case]
+    linear, inputs = nn.Linear(WIDTH, 5, bias=bias), [value.clone().requires_grad_() for value in values]
+    wanted = [*inputs, *linear.parameters()]
+    lean, plain = Recomputed(function, tuple(inputs)).through(linear), linear(function(*inputs))
+    assert torch.equal(lean, plain)
+    found, expected = (torch.autograd.grad(value.square().sum(), wanted) for value in (lean, plain))
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_an_input_without_gradient_has_none() -> None:
+    x, weight = torch.randn(BATCH, LENGTH, WIDTH), torch.randn(WIDTH, requires_grad=True)
+    linear = nn.Linear(WIDTH, 5)
+    Recomputed(normalised, (x, weight, torch.zeros(1))).through(linear).sum().backward()  # type: ignore[no-untyped-call]
+    assert weight.grad is not None
+    assert x.grad is None
+
+
+def test_a_layer_that_was_replaced_or_hooked_into_is_called() -> None:
+    class Doubled(nn.Linear):
+        def forward(self, features: Tensor) -> Tensor:
+            return 2 * super().forward(features)
+
+    x = torch.randn(BATCH, LENGTH, WIDTH, requires_grad=True)
+    own = Doubled(WIDTH, 5)
+    assert torch.equal(Recomputed(F.gelu, (x,)).through(own), own(F.gelu(x)))
+    plain = nn.Linear(WIDTH, 5)
+    expected = 3 * plain(F.gelu(x))
+    plain.register_forward_hook(lambda module, inputs, output: 3 * output)
+    assert torch.equal(Recomputed(F.gelu, (x,)).through(plain), expected)
+
+
+def kept(network: Transformer) -> int:
+    """Numbers that a forward pass keeps for the backward pass, parameters left out; a tensor counts once."""
+    own = {parameter.untyped_storage().data_ptr() for parameter in network.parameters()}
+    found: dict[int, int] = {}
+
+    def pack(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        if tensor.is_floating_point() and storage.data_ptr() not in own:
+            found[storage.data_ptr()] = storage.nbytes() // tensor.element_size()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        keep: Any = network.features(tokens(), torch.rand(3, dtype=torch.float64))
+    assert keep.requires_grad
+    return sum(found.values())
+
+
+@pytest.mark.parametrize("kind", [DiT, CausalTransformer, HollowTransformer])
+def test_recomputed_blocks_give_the_same_gradients_from_less_memory(kind: type[Transformer]) -> None:
+    network = awake(kind(SMALL)).train()
+    x, t = tokens(), torch.rand(3, dtype=torch.float64)
+    gradients = []
+    memory = []
+    for recompute in (False, True):
+        for block in (module for module in network.modules() if isinstance(module, Block)):
+            block.recompute = recompute
+        memory.append(kept(network))
+        network.zero_grad()
+        network(x, t).square().sum().backward()
+        gradients.append([parameter.grad for parameter in network.parameters()])
+    assert memory[1] < 0.4 * memory[0]
+    for plain, again in zip(*gradients, strict=True):
+        torch.testing.assert_close(plain, again)
+
+
+def test_a_block_keeps_no_more_than_it_needs() -> None:
+    """Per position: x twice, q, k, v, what was attended and its projection, the hidden layer and its projection."""
+    network = awake(DiT(SMALL)).train()
+    size = 3 * L * SMALL.width
+    small = 4 * 3 * SMALL.width * 8 + K  # of a row or a head, not of a position
+    per_block = (kept(network) - kept_outside(network)) / SMALL.depth
+    assert per_block <= 13 * size + small
+
+
+def kept_outside(network: Transformer) -> int:
+    """What a network without blocks keeps."""
+    blocks, network.blocks = network.blocks, nn.ModuleList()
+    try:
+        return kept(network)
+    finally:
+        network.blocks = blocks
