@@ -28,10 +28,10 @@ from benchmarks.size import Size
 from tokenloom import DiffusionModel
 from tokenloom.support.files import write_json
 
-FEW = 8
+FEW = 4
 """Steps that are timed at batches above 1, and of the peers at any."""
-LARGEST_PEER = 8
-"""The largest batch of the peers, whose dense tables fill the memory."""
+LARGEST_PEER = 1
+"""The largest batch of the peers, whose dense tables take seconds per row."""
 SHARE = {1: 0.04, 32: 0.10}
 """The largest share of a step that the sampler may take, by batch."""
 GROWTH = ((1024, 128), (8192, 128), (50257, 128), (262144, 128), (8192, 512), (8192, 1024), (8192, 2048), (8192, 4096))
@@ -85,7 +85,7 @@ def main(
         only: Measure only the samplers whose name contains this text.
         growth: Also measure how a step grows with the vocabulary and the length.
         memory: Also measure the peak memory of a batch of 1, each in a process of its own.
-        compile: Compile the networks with torch.compile first.
+        compile: Compile the networks with torch.compile first, except for memory and growth.
         json: Print JSON instead of tables.
         out: Write the same JSON to this file, after every measurement.
     """
@@ -222,13 +222,16 @@ def _steps(case: Case, model: DiffusionModel, length: int, batch: int, steps: in
             return
 
     total = len(times) - 1
+    spans = [(0, total)] if batch == 1 else [(index, 1) for index in range(0, total, -(-total // FEW))]
     run(total // 2, 1, lambda: None)  # warm-up
+    if model.compiled:  # the same steps, so that every size is compiled when it is timed
+        for index, count in spans:
+            generator.manual_seed(index)
+            run(index, count, lambda: None)
     account.forward()
-    if batch == 1:
-        run(0, total, account.step)
-        return
-    for index in range(0, total, -(-total // FEW)):
-        run(index, 1, account.step)
+    for index, count in spans:
+        generator.manual_seed(index)
+        run(index, count, account.step)
 
 
 def _memory(name: str, size: Size) -> float:

@@ -45,8 +45,10 @@ def _pad_oracles(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def padded(self: ExactModel, noisy: Noisy) -> torch.Tensor:
         rows = len(noisy.tokens)
-        size = compiled._size(self, noisy.tokens.shape[1], rows) if rows else 0
-        return body(self, noisy.sequences(torch.arange(size).clamp(max=rows - 1)))[:rows] if rows else body(self, noisy)
+        if not rows:
+            return body(self, noisy)
+        size = compiled.fitting_size((type(self), noisy.tokens.shape[1]), rows)
+        return body(self, noisy.sequences(torch.arange(size).clamp(max=rows - 1)))[:rows]
 
     monkeypatch.setattr(ExactModel, "body", padded)
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -71,6 +72,9 @@ def test_a_process_that_is_killed_ends_the_job_and_a_rerun_finishes_it(tmp_path:
     """Sampling, in which processes need not meet: shards that are there stay, and the others are drawn."""
     main([*SAMPLE, "--out", str(tmp_path / "alone")])
     folder = tmp_path / "shards"
+    folder.mkdir()
+    for name in ("samples.json", "samples-00001.jsonl"):  # a shard of the process that will die
+        shutil.copy(tmp_path / "alone" / name, folder)
     job = launch(2, *SAMPLE, "--out", str(folder))
     until(lambda: len(children(job)) == 2)
     victim = children(job)[1]
@@ -78,7 +82,8 @@ def test_a_process_that_is_killed_ends_the_job_and_a_rerun_finishes_it(tmp_path:
     status, _, err = ended(job)
     assert status != 0
     assert f"exitcode  : {-signal.SIGKILL} (pid: {victim})" in err  # torchrun says who
-    kept = {path: path.stat().st_mtime_ns for path in folder.glob("*.jsonl")} if folder.is_dir() else {}
+    kept = {path: path.stat().st_mtime_ns for path in folder.glob("*.jsonl")}
+    assert folder / "samples-00001.jsonl" in kept
     status, _, err = ended(launch(2, *SAMPLE, "--out", str(folder)))
     assert status == 0, err
     assert content(folder, "*.jsonl") == content(tmp_path / "alone", "*.jsonl")

@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from jaxtyping import config
 
 from evidence.claims import CLAIMS
 from evidence.command import evidence
@@ -19,7 +20,11 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     words = "the loom weaves a thread of light and the thread weaves the loom "
     (text / "train.txt").write_text(60 * words)
     (text / "valid.txt").write_text(20 * words[::-1])
-    evidence(scale="tiny", out=folder, text8=text)
+    config.update("jaxtyping_disable", True)  # the fixture as_a_user belongs to one test
+    try:
+        evidence(scale="tiny", out=folder, text8=text)
+    finally:
+        config.update("jaxtyping_disable", False)
     return folder, text
 
 

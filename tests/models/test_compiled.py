@@ -2,6 +2,7 @@
 
 from copy import deepcopy
 from pathlib import Path
+from threading import Thread
 
 import pytest
 import torch
@@ -28,6 +29,7 @@ pytestmark = [
 def traced(monkeypatch: pytest.MonkeyPatch) -> None:
     """Graphs are captured and run as they are; generating code takes a compiler and seconds for each."""
     monkeypatch.setattr(compiled, "BACKEND", "aot_eager")
+    monkeypatch.setattr(compiled, "_SIZES", {})
 
 
 def network_of(process: tl.Process) -> Transformer:
@@ -76,19 +78,82 @@ def test_the_same_tokens_are_drawn(kind: type[tl.Process], top_p: float) -> None
 
 def test_a_layout_is_compiled_once_and_sizes_that_fit_share_one() -> None:
     model = both(tl.Uniform)[1]
-    network = model.network
+
+    def sizes() -> list[int]:
+        (known,) = compiled._SIZES.values()
+        return sorted(known)
+
     with torch.no_grad():
         model.body(state(model, 6))
-        assert compiled.sizes(network) == 1
-        for rows in (5, 4, 6):  # within 3/2 of what asked for less
+        assert sizes() == [6]
+        for rows in (5, 4, 6):  # which 6 is at most half as much again as
             model.body(state(model, rows))
-        assert compiled.sizes(network) == 1
+        assert sizes() == [6]
         model.body(state(model, 2))
-        assert compiled.sizes(network) == 2
+        assert sizes() == [2, 6]
         before = counters["stats"]["unique_graphs"]
         for rows in (6, 5, 2):
             model.body(state(model, rows))
         assert counters["stats"]["unique_graphs"] == before
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_any_order_of_sizes_takes_few_of_them(order: int) -> None:
+    numbers = range(1, 1001)[::order]
+    found = [compiled.fitting_size("a layout", rows) for rows in numbers]
+    assert all(rows <= size <= 1.5 * rows for rows, size in zip(numbers, found, strict=True))
+    assert len(set(found)) < 20
+
+
+def test_threads_keep_the_compiled_code_too() -> None:
+    model, limits = both(tl.Uniform)[1], []
+
+    def work() -> None:
+        from torch._dynamo import config
+
+        with torch.no_grad():
+            model.body(state(model, 3))
+        limits.append(config.cache_size_limit)
+
+    for _ in range(2):
+        thread = Thread(target=work)
+        thread.start()
+        thread.join()
+    assert limits == [compiled.MOST_CODE] * 2
+
+
+def test_a_head_that_is_a_method_remembers_its_sizes() -> None:
+    class Network(torch.nn.Module):
+        length = L
+
+        def features(self, tokens: Tensor, time: Tensor) -> Tensor:
+            return torch.nn.functional.one_hot(tokens, K).double()
+
+        def head(self, features: Tensor) -> Tensor:
+            return 2 * features
+
+        def forward(self, tokens: Tensor, time: Tensor) -> Tensor:
+            return self.head(self.features(tokens, time))
+
+    model = tl.DiffusionModel(Network(), tl.Uniform(K))
+    model.compile()
+    with torch.no_grad():
+        for rows in (6, 5, 4):
+            torch.testing.assert_close(model.head(torch.eye(rows, K).double()), 2 * torch.eye(rows, K).double())
+    assert list(compiled._SIZES.values()) == [{6}]
+
+
+def test_a_network_that_returns_something_else_still_gets_its_sentence() -> None:
+    model = tl.DiffusionModel(lambda tokens, time: {"logits": tokens}, tl.Uniform(K))
+    model.compile()
+    with pytest.raises(ValueError, match="got a dict; pass a function that returns its logits"):
+        model.predict(state(model_of(tl.Uniform), 2))
+
+
+def test_a_wrapped_network_is_named() -> None:
+    model = tl.DiffusionModel(torch.compile(model_of(tl.Uniform).network, backend="eager"), tl.Uniform(K))
+    with pytest.raises(ValueError, match="the network is wrapped in a OptimizedModule already"):
+        model.compile()
 
 
 def test_a_second_run_compiles_nothing() -> None:

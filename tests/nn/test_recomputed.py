@@ -39,12 +39,13 @@ def test_values_and_gradients_are_those_of_the_parts(case: str, bias: bool) -> N
         torch.testing.assert_close(one, other)
 
 
-def test_an_input_without_gradient_has_none() -> None:
+def test_what_needs_no_gradient_gets_none() -> None:
     x, weight = torch.randn(BATCH, LENGTH, WIDTH), torch.randn(WIDTH, requires_grad=True)
-    linear = nn.Linear(WIDTH, 5)
-    Recomputed(normalised, (x, weight, torch.zeros(1))).through(linear).sum().backward()  # type: ignore[no-untyped-call]
-    assert weight.grad is not None
-    assert x.grad is None
+    linear, scale = nn.Linear(WIDTH, 5).requires_grad_(False), torch.zeros(1)
+    lean, plain = Recomputed(normalised, (x, weight, scale)).through(linear), linear(normalised(x, weight, scale))
+    found, expected = (torch.autograd.grad(value.square().sum(), weight)[0] for value in (lean, plain))
+    torch.testing.assert_close(found, expected)
+    assert [each is None for each, _ in lean.grad_fn.next_functions][:2] == [True, True]  # type: ignore[union-attr]
 
 
 def test_a_layer_that_was_replaced_or_hooked_into_is_called() -> None:
@@ -59,6 +60,40 @@ def test_a_layer_that_was_replaced_or_hooked_into_is_called() -> None:
     expected = 3 * plain(F.gelu(x))
     plain.register_forward_hook(lambda module, inputs, output: 3 * output)
     assert torch.equal(Recomputed(F.gelu, (x,)).through(plain), expected)
+
+
+def test_mixed_precision_is_that_of_the_forward_pass() -> None:
+    seen: list[torch.dtype] = []
+    x, matrix = torch.randn(BATCH, LENGTH, WIDTH, requires_grad=True), torch.randn(WIDTH, WIDTH)
+    linear = nn.Linear(WIDTH, 5)
+
+    def product(features: Tensor) -> Tensor:
+        result = features @ matrix
+        seen.append(result.dtype)
+        return result
+
+    with torch.autocast("cpu", torch.bfloat16):
+        lean = Recomputed(product, (x,)).through(linear)
+        plain = linear(x @ matrix)
+    found, expected = (torch.autograd.grad(value.float().square().sum(), [x, linear.weight]) for value in (lean, plain))
+    assert seen == [torch.bfloat16] * 2
+    for one, other in zip(found, expected, strict=True):
+        assert (one - other).norm() < 0.02 * other.norm()
+
+
+def test_a_norm_that_was_replaced_or_hooked_into_is_called() -> None:
+    network, x, t = awake(DiT(SMALL)), tokens(), torch.rand(3, dtype=torch.float64)
+    before = network(x, t)
+    block = next(module for module in network.modules() if isinstance(module, Block))
+    handle = block.norm_mlp.register_forward_hook(lambda module, inputs, output: output + 1)
+    assert (network(x, t) - before).abs().max() > 1e-3
+    handle.remove()
+    torch.testing.assert_close(network(x, t), before)
+    biased = nn.LayerNorm(SMALL.width).double()
+    biased.weight.data.copy_(block.norm_mlp.weight)
+    nn.init.constant_(biased.bias, 1.0)
+    block.norm_mlp = biased
+    assert (network(x, t) - before).abs().max() > 1e-3
 
 
 def kept(network: Transformer) -> int:

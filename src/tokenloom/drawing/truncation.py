@@ -25,7 +25,7 @@ from torch import Tensor
 from tokenloom.drawing.categorical import probabilities
 from tokenloom.posteriors import Denoiser, LeaveOneOut, OverTokens, Posterior
 from tokenloom.support.checks import check_finite_maximum
-from tokenloom.support.chunks import by_chunks
+from tokenloom.support.chunks import CACHED, by_chunks
 from tokenloom.support.registry import build
 from tokenloom.support.typed import check_fields, checked
 from tokenloom.support.waiting import may_ask
@@ -142,7 +142,8 @@ def truncate(logits: Float[Tensor, "*shape vocab"], truncation: Truncation) -> F
     if truncation.changes_nothing:
         return logits
     rows = logits.reshape(-1, logits.shape[-1])
-    return by_chunks(len(rows), rows.shape[1], lambda part: _truncated(rows[part], truncation)).view(logits.shape)
+    kept = by_chunks(len(rows), rows.shape[1], lambda part: _truncated(rows[part], truncation), CACHED)
+    return kept.view(logits.shape)
 
 
 def _truncated(rows: Float[Tensor, "rows vocab"], truncation: Truncation) -> Float[Tensor, "rows vocab"]:
@@ -185,13 +186,15 @@ def _by_sorting(probs: Tensor, p: float) -> Tensor:
 
 
 def _by_digits(probs: Tensor, p: float) -> Tensor:
-    bits = probs.view(torch.int32)  # at most 1.0, which is below 2^30
-    leading = bits >> (2 * DIGIT)
+    flat = probs.contiguous().view(-1)
+    bits = flat.view(torch.int32)  # at most 1.0, which is below 2^30
+    leading = (bits >> (2 * DIGIT)).view_as(probs)
     masses = probs.new_zeros((len(probs), BASE), dtype=torch.float64).scatter_add_(1, leading.long(), probs.double())
     target = masses.sum(-1).clamp(max=p)  # rounding may leave even the whole mass below p
     above, found = _next_digit(masses, torch.zeros_like(target), target)
-    row, column = (leading == found[:, None]).nonzero(as_tuple=True)
-    key, mass, smallest = bits[row, column], probs[row, column].double(), found
+    place = (leading == found[:, None].int()).view(-1).nonzero().squeeze(1)
+    row = place.div(probs.shape[1], rounding_mode="floor")
+    key, mass, smallest = bits[place], flat[place].double(), found
     for shift in (DIGIT, 0):
         digit = (key >> shift) & (BASE - 1)
         masses = torch.zeros_like(masses).view(-1).scatter_add_(0, row * BASE + digit, mass).view_as(masses)

@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from tokenloom.models.agreement import check_network, num_outputs
-from tokenloom.models.network import LinearHead, NetworkCall
+from tokenloom.models.network import LinearHead, NetworkCall, unwrapped
 from tokenloom.models.tokenizer import Tokenizer
 from tokenloom.models.unseen import warn_unseen
 from tokenloom.posteriors import (
@@ -209,16 +209,21 @@ class DiffusionModel(nn.Module):
     def compile(self, *args: Any, **options: Any) -> None:
         """Compile the network in place with torch.compile, body and head apart, when they are first called.
 
-        A layout (rows, length, training or not) is compiled once, which takes from seconds to a minute.  What the model
-        predicts changes by rounding alone, and so does nothing else: it is saved, copied and trained as before.
+        A layout (rows, length, training or not) is compiled once, which takes from seconds to a minute.  Predictions
+        change by rounding alone; saving, copying and training are as before.
 
         Args:
             *args: None; `torch.nn.Module.compile` has some.
             **options: None, likewise.
 
         Raises:
-            ValueError: If there are any.
+            ValueError: If there are any, or the network is compiled or data-parallel already.
         """
+        if unwrapped(self.network) is not self.network:
+            raise ValueError(
+                f"the network is wrapped in a {type(self.network).__name__} already; compile the model before that, or "
+                "leave it as it is"
+            )
         if args or options:
             raise ValueError(
                 f"compile takes no options here, got {', '.join([*map(repr, args), *options])}; compile the network "

@@ -103,7 +103,8 @@ class NetworkCall:
     def head(self, features: Tensor) -> Tensor:
         """Logits from the features of some positions, of a network that splits."""
         head = self.inner.head
-        return compiled.call(head, None, (features,), {}) if self.compiled else linear(head, features)
+        logits: Tensor = compiled.call(head, None, (features,), {}) if self.compiled else linear(head, features)
+        return logits
 
     def _call(self, method: str | None, arguments: tuple[Tensor, ...], options: dict[str, Tensor]) -> Any:
         if self.compiled:

@@ -8,6 +8,7 @@ from torch.utils.checkpoint import checkpoint
 
 from tokenloom.nn.attention import Attention, Hidden, Sees
 from tokenloom.nn.recomputed import Recomputed
+from tokenloom.support.products import is_plain
 
 Condition = Float[Tensor, "batch condition"] | None
 
@@ -80,7 +81,9 @@ class Block(nn.Module):
 
 
 def _normalised(x: Tensor, norm: nn.LayerNorm, shift: Tensor, scale: Tensor) -> Recomputed:
-    """The norm of x, modulated."""
+    """The norm of x, modulated; a norm that somebody has replaced or hooked into is called."""
+    if not is_plain(norm, nn.LayerNorm) or norm.bias is not None:
+        return Recomputed(modulate, (norm(x), shift, scale))
 
     def compute(x: Tensor, weight: Tensor, shift: Tensor, scale: Tensor) -> Tensor:
         return modulate(F.layer_norm(x, norm.normalized_shape, weight, None, norm.eps), shift, scale)

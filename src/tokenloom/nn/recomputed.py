@@ -7,13 +7,17 @@ f stay, and the backward pass computes f once more.  The gradients are those of 
 """
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
+
+from tokenloom.support.products import is_plain
 
 
 @dataclass(frozen=True)
@@ -25,7 +29,7 @@ class Recomputed:
 
     def through(self, linear: nn.Linear) -> Tensor:
         """The output of a layer; one that somebody has replaced or hooked into is called."""
-        if type(linear) is not nn.Linear or linear._forward_hooks or linear._forward_pre_hooks:
+        if not is_plain(linear, nn.Linear):
             result: Tensor = linear(self.function(*self.inputs))
             return result
         return self.times(linear.weight, linear.bias)
@@ -38,12 +42,20 @@ class Recomputed:
         return result
 
 
+def _autocast(device: str) -> Callable[[], AbstractContextManager[None]]:
+    """What makes the mixed precision of this moment again."""
+    if not torch.amp.is_autocast_available(device):
+        return nullcontext
+    return partial(torch.autocast, device, torch.get_autocast_dtype(device), torch.is_autocast_enabled(device))
+
+
 class _RecomputedLinear(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any, weight: Tensor, bias: Tensor | None, function: Callable[..., Tensor], *inputs: Tensor
     ) -> Tensor:
         ctx.function, ctx.bias_dtype = function, None if bias is None else bias.dtype
+        ctx.autocast = _autocast(weight.device.type)
         ctx.save_for_backward(weight, *inputs)
         return F.linear(function(*inputs), weight, bias)
 
@@ -53,14 +65,14 @@ class _RecomputedLinear(torch.autograd.Function):
         weight, *inputs = ctx.saved_tensors
         leaves = [part.detach().requires_grad_(part.requires_grad) for part in inputs]
         wanted = [leaf for leaf in leaves if leaf.requires_grad]
-        with torch.enable_grad():
+        with torch.enable_grad(), ctx.autocast():
             computed = ctx.function(*leaves)
         flat, read = slope.flatten(0, -2), computed.detach().flatten(0, -2).to(slope.dtype)
         back = (slope @ weight.to(slope.dtype)).to(computed.dtype)
         found = iter(torch.autograd.grad(computed, wanted, back) if wanted else ())
         to_bias = None if ctx.bias_dtype is None else flat.sum(0).to(ctx.bias_dtype)
         return (
-            (flat.T @ read).to(weight.dtype),
+            (flat.T @ read).to(weight.dtype) if ctx.needs_input_grad[0] else None,
             to_bias,
             None,
             *(next(found) if leaf.requires_grad else None for leaf in leaves),

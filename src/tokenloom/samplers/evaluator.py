@@ -11,7 +11,7 @@ Rows that no question touches are never evaluated, and a network that ignores th
 that has not changed, nor about a row that is done (`stopping.py`).  `evaluations` counts what each row has really cost.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from copy import copy
 from typing import TypeVar
 
@@ -26,7 +26,7 @@ from tokenloom.processes.base import Process
 from tokenloom.samplers.local_prediction import LocalPrediction
 from tokenloom.samplers.stopping import Stopping
 from tokenloom.state import Noisy, Positions
-from tokenloom.support.chunks import by_chunks
+from tokenloom.support.chunks import chunks, collected
 from tokenloom.support.waiting import may_ask, surely_none
 from tokenloom.types import Flags
 
@@ -172,15 +172,14 @@ class LazyPrediction:
             return LocalPrediction(at, noisy, kind(torch.zeros(0, 1, vocab_size, device=where.device)))
         ask = self._head(at, where) if self._kept is None else self._recall(at)
 
-        def logits(part: slice) -> Tensor:
-            raw, state = ask(part), noisy.sequences(part)
+        def parts() -> Iterator[tuple[slice, Tensor]]:
+            for part in chunks(len(at), vocab_size, HEAD_ELEMENTS):
+                raw = ask(part)
+                for piece in chunks(len(raw), vocab_size, raw.numel() if self._direct(kind, truncated) else None):
+                    rows = slice(part.start + piece.start, part.start + piece.stop)
+                    yield rows, self._part(raw[piece], noisy.sequences(rows), kind, truncated).logits
 
-            def converted(piece: slice) -> Tensor:
-                return self._part(raw[piece], state.sequences(piece), kind, truncated).logits
-
-            return by_chunks(len(raw), vocab_size, converted, raw.numel() if self._direct(kind, truncated) else None)
-
-        return LocalPrediction(at, noisy, kind(by_chunks(len(at), vocab_size, logits, HEAD_ELEMENTS)))
+        return LocalPrediction(at, noisy, kind(collected(len(at), parts())))
 
     def _head(self, at: Positions, where: Flags) -> Callable[[slice], Tensor]:
         """The network's logits at a part of these positions."""

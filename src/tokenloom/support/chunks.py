@@ -3,11 +3,13 @@
 Every row is treated alone, so a result does not depend on the size of a chunk.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from torch import Tensor
 
 CHUNK_ELEMENTS = 1 << 21
+CACHED = 1 << 19
+"""What a cache holds, for work that goes over its rows many times."""
 
 
 def chunks(count: int, width: int, most: int | None = None) -> list[slice]:
@@ -18,12 +20,17 @@ def chunks(count: int, width: int, most: int | None = None) -> list[slice]:
 
 def by_chunks(count: int, width: int, compute: Callable[[slice], Tensor], most: int | None = None) -> Tensor:
     """`compute` of all rows, chunk by chunk into one tensor; a single chunk is not copied."""
-    first, *others = chunks(count, width, most)
-    part = compute(first)
-    if not others:
-        return part
-    whole = part.new_empty(count, *part.shape[1:])
-    whole[first] = part
-    for other in others:
-        whole[other] = compute(other)
+    return collected(count, ((part, compute(part)) for part in chunks(count, width, most)))
+
+
+def collected(count: int, parts: Iterable[tuple[slice, Tensor]]) -> Tensor:
+    """One tensor of so many rows from its parts; one that is the whole is not copied."""
+    whole: Tensor | None = None
+    for rows, part in parts:
+        if len(part) == count:
+            return part
+        if whole is None:
+            whole = part.new_empty(count, *part.shape[1:])
+        whole[rows] = part
+    assert whole is not None
     return whole

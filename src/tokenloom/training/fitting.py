@@ -27,7 +27,7 @@ from tokenloom.training.build import build_model, objective_of, task_of
 from tokenloom.training.clock import FORWARD, Clock
 from tokenloom.training.config import TrainConfig
 from tokenloom.training.reporting import Reporter
-from tokenloom.training.setup import adam
+from tokenloom.training.setup import adam, prepare
 
 TOKENS_PER_PARAMETER = 6.0
 TIMED_STEPS, TIMED_SHARE = 3, 0.003
@@ -179,8 +179,8 @@ def _options(config: TrainConfig, names: Sequence[str], only: tuple[str, ...] = 
 
 def _step_seconds(config: TrainConfig, data: Dataset, fabric: Any, limit: float) -> float:
     """What a step takes on this process, the median of a few after the first, or of fewer after `limit` seconds."""
-    with fabric.init_module():
-        model = build_model(config, data)
+    with fabric.init_module():  # compiling would take longer than what is timed
+        model = prepare(build_model(config, data), replace(config, run=replace(config.run, compile=False)))
     optimiser, objective = adam(model, config), objective_of(config)
     rows, took, begin = slice(0, config.optimiser.batch // fabric.world_size), [0.0], time.perf_counter()
     while len(took) <= 1 + TIMED_STEPS and sum(took) <= limit:

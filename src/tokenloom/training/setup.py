@@ -42,7 +42,7 @@ def prepare(model: DiffusionModel, config: TrainConfig) -> DiffusionModel:
     """The model as its steps are taken: compiled, its blocks recomputed, where the config says so."""
     options = config.run
     if options.compile and options.strategy == "fsdp" and int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise ValueError("--run.compile does not go with --run.strategy fsdp; leave one of them out")
+        raise ValueError("--run.compile cannot be combined with --run.strategy fsdp; leave one of them out")
     blocks = [module for module in model.modules() if isinstance(module, Block)]
     if options.recompute and not blocks:
         raise ValueError(

@@ -27,7 +27,7 @@ from tokenloom.samplers.needs import DOUBT
 from tokenloom.samplers.selection import gumbel, smallest
 from tokenloom.state import Noisy
 from tokenloom.support.checks import check_least
-from tokenloom.support.chunks import by_chunks
+from tokenloom.support.chunks import CACHED, by_chunks
 from tokenloom.support.log_space import log_total
 from tokenloom.types import Flags, PerPosition
 
@@ -169,5 +169,5 @@ def margins(prediction: LazyPrediction) -> PerPosition:
         )
         return own - best
 
-    values = by_chunks(len(logits), logits.shape[1], margin)
+    values = by_chunks(len(logits), logits.shape[1], margin, CACHED)
     return local.where.put(torch.full_like(noisy.tokens, torch.inf, dtype=torch.float64), values)

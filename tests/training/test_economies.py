@@ -1,0 +1,79 @@
+"""Compiled networks and recomputed blocks train the same model; where they cannot be had, a sentence says so."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.cli.helpers import refusal
+from tests.training.helpers import TINY, losses, tiny
+from tokenloom.cli import main
+from tokenloom.models import compiled
+from tokenloom.nn.block import Block
+from tokenloom.training.build import build_model
+from tokenloom.training.setup import prepare
+
+RUN = [*TINY, "--optimiser.warmup", "0", "--optimiser.lr", "0.03", "--max-steps", "8"]
+"""Far enough for the blocks, whose gates start closed, to matter."""
+
+pytestmark = [
+    pytest.mark.usefixtures("as_a_user"),
+    pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning"),
+]
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> dict[int, float]:
+    folder = tmp_path_factory.mktemp("plain") / "run"
+    main(["train", *RUN, "--out", str(folder)])
+    return losses(folder)
+
+
+@pytest.mark.parametrize("option", ["--run.compile", "--run.recompute"])
+def test_the_curve_is_that_of_a_plain_run(
+    option: str, plain: dict[int, float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compiled, "BACKEND", "aot_eager")
+    main(["train", *RUN, option, "--out", str(tmp_path / "run")])
+    found = losses(tmp_path / "run")
+    assert found.keys() == plain.keys()
+    assert list(found.values()) == pytest.approx(list(plain.values()), rel=1e-3)
+
+
+def test_the_config_reaches_the_model(tmp_path: Path) -> None:
+    config = tiny(tmp_path)
+    model = build_model(config, config.data.load())
+    blocks = [module for module in model.modules() if isinstance(module, Block)]
+    assert blocks
+    for compile_it, recompute in ((False, True), (True, False)):
+        run = replace(config.run, compile=compile_it, recompute=recompute)
+        prepare(model, replace(config, run=run))
+        assert all(block.recompute == recompute for block in blocks)
+        assert model.compiled == compile_it
+
+
+def test_a_network_without_such_blocks_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ("--recipe", "sudoku4", "--network.kind", "grid", "--run.recompute", "--max-steps", "1")
+    said = refusal(capsys, "train", *options, "--out", str(tmp_path / "run"))
+    assert "--run.recompute is for the blocks of dit, causal and hollow, and grid has none" in said
+
+
+def test_compiled_parts_of_parameters_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = tiny(tmp_path)
+    model = build_model(config, config.data.load())
+    parts = replace(config, run=replace(config.run, compile=True, strategy="fsdp"))
+    prepare(model, parts)  # a single process holds all of every parameter
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(ValueError, match=r"--run\.compile cannot be combined with --run\.strategy fsdp"):
+        prepare(model, parts)
+
+
+def test_samples_are_those_of_the_plain_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled, "BACKEND", "aot_eager")
+    torch.compiler.reset()
+    draw = ("sample", "sudoku4-udm-loo", "--num", "4", "--steps", "3", "--shard", "4")
+    for name, options in (("plain", ()), ("compiled", ("--compile",))):
+        main([*draw, *options, "--out", str(tmp_path / name)])
+    one, other = ((tmp_path / name / "samples-00000.jsonl").read_text() for name in ("plain", "compiled"))
+    assert one == other
