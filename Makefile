@@ -14,9 +14,9 @@ test: .venv/.dev          ## lint, types and every test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest -q --numprocesses 2 --dist loadfile
+	$(BIN)/pytest -q --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
-laws: .venv/.laws$(TORCH)  ## the laws and the start of the command line; TORCH=2.6.0 installs that version into .venv first
+laws: .venv/.laws$(TORCH)  ## the laws and the start of the command line; TORCH=2.6.0 installs that version first, ROAD=compiled: tests/conftest.py
 	$(BIN)/pytest -q $(if $(ROAD),--road $(ROAD) tests/samplers) tests/laws tests/processes tests/test_schedules.py tests/nn tests/oracles tests/cli/test_start.py
 
 attack: .venv/.dev        ## damaged files, random commands and calls, killed runs (five minutes)

@@ -7,7 +7,7 @@ those of `peers.py`.
 """
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from json import dumps, loads
 from pathlib import Path
@@ -63,6 +63,8 @@ class Row:
     over_body_goal: float | None = None
     gigabytes: float | None = None
     """What the step adds to the memory of the model at its peak."""
+    compiled: bool = False
+    """Whether the network was under torch.compile."""
 
 
 def main(
@@ -85,7 +87,7 @@ def main(
         only: Measure only the samplers whose name contains this text.
         growth: Also measure how a step grows with the vocabulary and the length.
         memory: Also measure the peak memory of a batch of 1, each in a process of its own.
-        compile: Compile the networks with torch.compile first, except for memory and growth.
+        compile: Also measure every sampler with its network under torch.compile, right after the plain one.
         json: Print JSON instead of tables.
         out: Write the same JSON to this file, after every measurement.
     """
@@ -100,21 +102,22 @@ def main(
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
         "tokenloom": tokenloom.__version__,
-        "compiled": compile,
         "rows": [],
         "growth": [],
     }
     work: list[tuple[str, Callable[[], None]]] = []
-    networks = Networks(size, compile)
+    networks = Networks(size)
+    ways = [networks, networks.compiling()] if compile else [networks]
     rows: list[Row] = []
 
     def measure(name: str, batch: int) -> None:
-        row = _measure(name, batch, networks, steps, memory and batch == 1)
-        if row is None:
-            Console(stderr=True).print(f"{name} is left out: what it needs is not installed")
-            return
-        rows.append(row)
-        record["rows"].append(asdict(row))
+        for way in ways if name in CASES else ways[:1]:
+            row = _measure(name, batch, way, steps, memory and batch == 1 and not way.compiled)
+            if row is None:
+                Console(stderr=True).print(f"{name} is left out: what it needs is not installed")
+                return
+            rows.append(row)
+            record["rows"].append(asdict(row))
 
     for batch in batches:
         for name in names:
@@ -148,7 +151,8 @@ def _measure(name: str, batch: int, networks: Networks, steps: int, memory: bool
     else:
         _steps(case, model, networks.size.length, batch, steps, account)
     gigabytes = round(_memory(name, networks.size), 2) if memory and name in CASES else None
-    return _row(name, batch, account, SHARE.get(batch) if name in CASES else None, case.over_body, gigabytes)
+    goals = (SHARE.get(batch), case.over_body) if name in CASES else (None, None)
+    return replace(_row(name, batch, account, *goals, gigabytes), compiled=networks.compiled)
 
 
 def _row(
@@ -271,8 +275,9 @@ def _print(rows: list[Row], growth: list[dict[str, Any]]) -> None:
         share = "" if row.share_goal is None else f"<= {100 * row.share_goal:.0f}"
         over = "" if row.over_body_goal is None else f"<= {row.over_body_goal:.2f}"
         parts = (_percent(row.body), _percent(row.head), _percent(row.sampler), share, str(row.over_body), over)
+        name = f"{row.name}, compiled" if row.compiled else row.name
         table.add_row(
-            row.name, str(row.batch), str(row.ratio), *parts, "" if row.gigabytes is None else f"{row.gigabytes:.2f}"
+            name, str(row.batch), str(row.ratio), *parts, "" if row.gigabytes is None else f"{row.gigabytes:.2f}"
         )
     console.print(table)
     if growth:

@@ -73,9 +73,13 @@ CASES = {
 class Networks:
     """One network for all cases that are alike in whether they read U and the time, and in where it comes from."""
 
-    def __init__(self, size: Size, compiled: bool = False) -> None:
-        self.size, self.compiled = size, compiled
-        self._made: dict[object, nn.Module] = {}
+    def __init__(self, size: Size, like: "Networks | None" = None) -> None:
+        self.size, self.compiled = size, like is not None
+        self._made: dict[object, nn.Module] = {} if like is None else like._made
+
+    def compiling(self) -> "Networks":
+        """The same networks in models that are compiled."""
+        return Networks(self.size, like=self)
 
     def of(self, case: Case) -> nn.Module:
         """The network of a case, made once."""

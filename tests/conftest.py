@@ -27,6 +27,23 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--road", choices=("usual", "gathered", "compiled"), default="usual", help="see tests/conftest.py")
 
 
+SLOW = (
+    "evidence/test_command.py",
+    "training/test_several_processes.py",
+    "cli/test_many_processes.py",
+    "attack/test_slice.py",
+    "benchmarks/test_sampling.py",
+    "test_docs.py",
+)
+"""Files that take longest go first, so that no process waits for one of them at the end."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--road") == "gathered":
+        items[:] = [item for item in items if item.get_closest_marker("asks") is None]
+    items.sort(key=lambda item: not item.path.as_posix().endswith(SLOW))
+
+
 @pytest.fixture(autouse=True)
 def road(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """The road that `--road` names."""

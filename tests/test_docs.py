@@ -85,6 +85,14 @@ def test_sampler_tables_are_those_of_the_registries() -> None:
     )
 
 
+@pytest.mark.skipif(util.find_spec("matplotlib") is None, reason="the extra evaluate is not installed")
+def test_speed_tables_and_picture_are_those_of_the_stored_results(tmp_path: Path) -> None:
+    speed, page = script("render_speed"), ROOT / "docs" / "speed.md"
+    assert speed.render(page.read_text()) == page.read_text(), "run: python scripts/render_speed.py docs/speed.md"
+    speed.draw(tmp_path / "speed.svg")
+    assert (tmp_path / "speed.svg").read_text().count("<path") == speed.PICTURE.read_text().count("<path")
+
+
 def test_every_registered_sampler_has_a_word_on_when_to_use_it() -> None:
     advice = SAMPLERS[SAMPLERS.index("## When to use which") : SAMPLERS.index("## What a step costs")]
     heads = " ".join(re.findall(r"^- (.*?):", advice, re.MULTILINE))

@@ -2,10 +2,12 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from benchmarks.account import Account, Clock, Spread
+from benchmarks.bench_sampling import FEW
 from benchmarks.cases import CASES
 from benchmarks.peers import PEERS
 from tokenloom.cli import main
@@ -13,21 +15,35 @@ from tokenloom.cli import main
 SMALL = ["--size.width", "16", "--size.depth", "1", "--size.heads", "2", "--size.vocab", "600", "--size.length", "8"]
 
 
+def measured(*options: str, capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+    main(["bench", "sampling", *SMALL, "--steps", "6", "--no-growth", "--no-memory", "--json", *options])
+    found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)["rows"]
+    return found
+
+
 def test_every_sampler_and_peer_is_measured(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    options = ["--steps", "6", "--batches", "1", "2", "--no-growth", "--no-memory", "--json", "--out"]
-    main(["bench", "sampling", *SMALL, *options, str(tmp_path / "kept.json")])
-    record = json.loads(capsys.readouterr().out)
-    assert json.loads((tmp_path / "kept.json").read_text()) == record
-    rows = {(row["name"], row["batch"]): row for row in record["rows"]}
-    assert {(name, batch) for name in CASES for batch in (1, 2)} <= set(rows)
-    assert {(name, 1) for name in PEERS if name.startswith("dense")} <= set(rows)
-    for (name, _), row in rows.items():
-        if "corrector" not in name:
-            assert row["steps"] == 6
+    kept = tmp_path / "kept.json"
+    rows = measured("--batches", "1", "--out", str(kept), capsys=capsys)
+    assert json.loads(kept.read_text())["rows"] == rows
+    names = [row["name"] for row in rows]
+    assert names == [name for name in [*CASES, *PEERS] if name in names]
+    assert {*CASES, *(name for name in PEERS if name.startswith("dense"))} <= set(names)
+    for row in rows:
+        if "corrector" not in row["name"]:
+            assert row["steps"] == (6 if row["name"] in CASES else FEW)
         for part in ("body", "head", "sampler"):
             assert 0 <= row[part]["low"] <= row[part]["median"] <= row[part]["high"] <= 1
         assert row["ratio"]["median"] > 0
         assert row["over_body"]["median"] >= 1
+
+
+@pytest.mark.usefixtures("as_a_user")
+def test_larger_batches_take_a_few_steps_of_the_same_grid_plain_and_compiled(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tokenloom.models.compiled.BACKEND", "eager")
+    rows = measured("--batches", "3", "--only", "MDM, top", "--compile", capsys=capsys)
+    assert [(row["batch"], row["steps"], row["compiled"]) for row in rows] == [(3, 3, False), (3, 3, True)]
 
 
 def test_a_step_is_cut_into_body_head_and_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -153,6 +153,7 @@ def test_masked_denoiser_and_leave_one_out_coincide_where_masked() -> None:
         assert_close(probabilities(tl.convert(source, target, tokens, alpha, process)), torch.softmax(logits, -1))
 
 
+@pytest.mark.asks
 @pytest.mark.parametrize("target", [tl.LeaveOneOut, tl.Score])
 def test_masked_denoiser_has_no_leave_one_out_posterior_where_visible(
     target: type[tl.LeaveOneOut] | type[tl.Score],
@@ -164,6 +165,7 @@ def test_masked_denoiser_has_no_leave_one_out_posterior_where_visible(
         tl.convert(denoiser, target, tokens, torch.tensor([0.3], dtype=torch.float64), process)
 
 
+@pytest.mark.asks
 def test_nothing_but_the_score_survives_the_extremes_of_alpha_unconverted() -> None:
     """alpha = 1: the own token reveals x_0.  alpha = 0: it says nothing, and the score neither."""
     process, tokens = tl.Uniform(K, schedule=EXACT), torch.tensor([[0, 1, 2]])

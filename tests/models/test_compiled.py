@@ -76,6 +76,14 @@ def test_the_same_tokens_are_drawn(kind: type[tl.Process], top_p: float) -> None
     assert torch.equal(*drawn)
 
 
+@pytest.mark.parametrize("kind", [tl.Uniform, tl.AbsorbingUniform])
+def test_a_network_that_its_owner_compiled_draws_the_same(kind: type[tl.Process]) -> None:
+    plain = model_of(kind)
+    other = tl.DiffusionModel(torch.compile(plain.network, backend="eager"), plain.process, predicts=plain.predicts)
+    drawn = [tl.sample(model, 5, steps=6, generator=tl.RowGenerators.spawn(3, 5)) for model in (plain, other)]
+    assert torch.equal(*drawn)
+
+
 def test_a_layout_is_compiled_once_and_sizes_that_fit_share_one() -> None:
     model = both(tl.Uniform)[1]
 

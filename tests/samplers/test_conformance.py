@@ -5,13 +5,11 @@ here is statistical.
 """
 
 import re
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import MISSING, fields, is_dataclass
-from functools import cache, partial
+from functools import cache
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 import pytest
@@ -128,12 +126,6 @@ def draws_like_its_network(
         for either in (inner, wrap(inner))
     )
     return torch.equal(first, second)
-
-
-def a_compiled_network_draws_like_its_network() -> None:
-    """Run on its own, for the compiler cannot read the shape checks of the tests."""
-    wrap = partial(torch.compile, backend="eager")
-    assert draws_like_its_network(wrap, "ancestral", None, tl.AbsorbingUniform)
 
 
 @every_run
@@ -279,14 +271,6 @@ def test_only_a_lifted_process_has_an_auxiliary_variable_in_its_states(
 def test_a_network_draws_like_a_callable(predictor: str, corrector: str | None, kind: type[tl.Process]) -> None:
     """The network only computes the logits that are drawn from, the callable all of them."""
     assert draws_like_its_network(lambda inner: lambda *shown: inner(*shown), predictor, corrector, kind)
-
-
-def test_a_compiled_network_draws_like_the_network() -> None:
-    """One that reads U too; all samplers ask the same of a network, as the test before this one says."""
-    script = f"import {__name__} as conformance; conformance.a_compiled_network_draws_like_its_network()"
-    root = Path(__file__).parents[2]
-    done = subprocess.run([sys.executable, "-c", script], cwd=root, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
 
 
 @unchecked

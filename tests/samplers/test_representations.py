@@ -73,6 +73,7 @@ def test_predictor_splits_its_law_by_what_the_model_predicts(
     assert not torch.equal(draw(kind, predicts, sampler), draw(kind, tl.LeaveOneOut, sampler))
 
 
+@pytest.mark.asks
 @pytest.mark.parametrize(("sampler", "kind", "predicts"), SILENT)
 def test_a_score_given_transition_times_is_refused(
     sampler: str, kind: type[tl.Process], predicts: type[Posterior]

@@ -76,6 +76,7 @@ def test_a_step_waits_for_the_host_at_most_twice(kind: type[tl.Process], options
     assert 0 < waits_per_step(network_model(kind, 20), **options) <= MOST
 
 
+@pytest.mark.asks
 @pytest.mark.usefixtures("as_a_user")
 def test_where_asking_is_free_more_is_asked() -> None:
     """The count can fail: with all checks and branches a step asks many times."""

@@ -6,7 +6,9 @@ Nothing large is imported before a command is named, so that `--help` is immedia
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tokenloom import __version__
@@ -25,7 +27,9 @@ def main(args: Sequence[str] | None = None) -> None:
         print(f"tokenloom {__version__}")
         return
     try:
-        app(given).cli(args=given, prog="tokenloom", description="Discrete diffusion with uniform and masked noise.")
+        with _ending_at_once():
+            commands = app(given)
+        commands.cli(args=given, prog="tokenloom", description="Discrete diffusion with uniform and masked noise.")
     except ValueError as error:
         fail(str(error))
     except (MemoryError, RuntimeError) as error:
@@ -40,6 +44,24 @@ def main(args: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         sys.exit(128 + signal.SIGINT)
+
+
+@contextmanager
+def _ending_at_once() -> Iterator[None]:
+    """Ctrl-C ends the process: an exception inside the libraries that are loaded here can abort them instead."""
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is None:
+        yield
+        return
+
+    def end(number: int, frame: object) -> None:
+        os.write(2, b"interrupted\n")
+        os._exit(128 + number)
+
+    before = signal.signal(signal.SIGINT, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def fail(sentence: str) -> NoReturn:

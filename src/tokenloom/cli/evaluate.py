@@ -61,7 +61,7 @@ def evaluate(
         weights: Averaged weights (ema), raw ones, or both, where a run folder holds them.
         process: A row for each of these processes, such as uniform masked absorbing hybrid; for models trained with
             --method any.
-        compile: Compile the networks first (torch.compile), which takes up to a minute and pays in long runs.
+        compile: Compile the networks first (torch.compile), which takes up to a minute; for long runs on a GPU.
         out: Folder for the figures as JSON; by default evaluation/ in each run.
         task: likelihood, or another task such as sudoku (with options of its own: `--task sudoku --help`); `--tasks`
             runs tasks of the language-model evaluation harness (`--tasks my_tasks/ --help`).

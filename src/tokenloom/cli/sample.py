@@ -61,7 +61,7 @@ class SampleConfig:
     batch: int = 16
     """Sequences drawn at a time."""
     compile: bool = False
-    """Compile the network first (torch.compile), which takes up to a minute and pays in long runs."""
+    """Compile the network first (torch.compile), which takes up to a minute; for long runs on a GPU."""
     watch: bool = False
     """Show the first sequence while it denoises."""
     json: bool = False

@@ -139,6 +139,11 @@ def truncate(logits: Float[Tensor, "*shape vocab"], truncation: Truncation) -> F
         ValueError: If a row holds NaN, +inf or nothing but -inf, or a forbidden id lies outside the vocabulary.
     """
     check_finite_maximum("logits", logits)
+    return truncate_checked(logits, truncation)
+
+
+def truncate_checked(logits: Float[Tensor, "*shape vocab"], truncation: Truncation) -> Float[Tensor, "*shape vocab"]:
+    """`truncate` of logits that were looked at already."""
     if truncation.changes_nothing:
         return logits
     rows = logits.reshape(-1, logits.shape[-1])

@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from tokenloom.drawing.truncation import Truncation
+from tokenloom.drawing.truncation import Truncation, truncate_checked
 from tokenloom.models.protocol import Model
 from tokenloom.posteriors import Denoiser, LeaveOneOut, OverTokens, Posterior, convert_at
 from tokenloom.processes.base import Process
@@ -213,13 +213,21 @@ class LazyPrediction:
         assert truncation is not None
         revealed = process.evidence(noisy).isposinf()
         if not (isinstance(posterior, Denoiser) and kind is Denoiser) or surely_none(revealed):
-            return convert_at(truncation(convert_at(posterior, truncation.on, noisy, process)), kind, noisy, process)
+            return self._cut(posterior, kind, noisy)
         if may_ask(revealed):
             hidden = ~revealed.squeeze(1)
             part = self._truncated(Denoiser(posterior.logits[hidden]), kind, noisy.sequences(hidden))
             return kind(posterior.logits.index_put((hidden,), part.logits))
-        cut = convert_at(truncation(convert_at(posterior, truncation.on, noisy, process)), kind, noisy, process)
+        cut = self._cut(posterior, kind, noisy)
         return kind(torch.where(revealed.unsqueeze(-1), posterior.logits, cut.logits))
+
+    def _cut(self, posterior: Posterior, kind: type[Kind], noisy: Noisy) -> Kind:
+        """Converted, which looks at the logits, truncated, and converted to what the kernel needs."""
+        truncation, process = self.evaluator.truncation, self.evaluator.process
+        assert truncation is not None
+        on = convert_at(posterior, truncation.on, noisy, process)
+        cut = truncation.on(truncate_checked(on.logits, truncation))
+        return cut if isinstance(cut, kind) else convert_at(cut, kind, noisy, process)
 
     def everywhere(self, kind: type[Kind], truncated: bool = True) -> Kind:
         """The prediction at every position.

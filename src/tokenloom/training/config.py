@@ -68,7 +68,7 @@ class RunConfig:
     strategy: Literal["ddp", "fsdp"] = "ddp"
     """What each of several processes (torchrun) holds: the whole model (ddp), or a part of every parameter (fsdp)."""
     compile: bool = False
-    """Compile the network first (torch.compile), which takes a minute or two and pays in long runs."""
+    """Compile the network first (torch.compile), which takes a minute or two; for long runs on a GPU."""
     recompute: bool = False
     """Keep only the input of each block for the backward pass and compute the rest again: less memory, more time."""
     tensorboard: bool = False
