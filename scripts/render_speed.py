@@ -198,7 +198,7 @@ def draw(path: Path) -> None:
         axes.set_yticks(range(len(rows)), [row["name"] for row in rows])
         axes.set_ylim(len(rows) - 0.4, -0.6)
         axes.set(xlabel="a step, in whole forward passes of the network (body and head at all positions)")
-        axes.legend(loc="lower right", frameon=False)
+        axes.legend(loc="center right", frameon=False)
 
 
 if __name__ == "__main__":
