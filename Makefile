@@ -5,6 +5,8 @@ export PYTHONDONTWRITEBYTECODE =
 # Nothing is compiled at installation; what is imported is, once, and kept.
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
 
+SAMPLERS := $(patsubst %,tests/samplers/test_%.py,one_step one_step_lifted convergence correctors trajectories representations rules one_network ties truncation_on_representation)
+
 .PHONY: test laws attack evidence quickstart docs wheel tagged format clean
 
 quickstart: .venv/.core   ## solve a Sudoku live, train two methods for a minute each, write quickstart/report.html
@@ -17,7 +19,7 @@ test: .venv/.dev          ## lint, types and every test
 	$(BIN)/pytest -q --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 laws: .venv/.laws$(TORCH)  ## the laws and the start of the command line; TORCH=2.6.0 installs that version first, ROAD=compiled: tests/conftest.py
-	$(BIN)/pytest -q $(if $(ROAD),--road $(ROAD) tests/samplers) tests/laws tests/processes tests/test_schedules.py tests/nn tests/oracles tests/cli/test_start.py
+	$(BIN)/pytest -q $(if $(ROAD),--road $(ROAD) $(SAMPLERS)) tests/laws tests/processes tests/test_schedules.py tests/nn tests/oracles tests/cli/test_start.py
 
 attack: .venv/.dev        ## damaged files, random commands and calls, killed runs (five minutes)
 	$(BIN)/python -m tests.attack --out build/attack.json
