@@ -200,10 +200,6 @@ def _forward(case: Case, networks: Networks, batch: int) -> None:
         model.head(model.body(noisy).flatten(0, 1))
 
 
-class _Enough(Exception):  # noqa: N818
-    """A run has been timed for long enough."""
-
-
 def _steps(case: Case, model: DiffusionModel, length: int, batch: int, steps: int, account: Account) -> None:
     """Time the steps of a sampler: all of them at batch 1, else `FEW` of them, spread over the grid."""
     sampler, generator = case.sampler(steps), torch.Generator().manual_seed(0)
@@ -213,17 +209,11 @@ def _steps(case: Case, model: DiffusionModel, length: int, batch: int, steps: in
 
     def run(index: int, count: int, on_step: Callable[..., None]) -> None:
         begin = process.corrupt(clean, times[index].repeat(batch), generator) if index else None
-
-        def after(step: Any) -> None:
+        account.start()
+        for step in sampler.steps(model, batch, length=length, generator=generator, begin=begin):
             on_step()
             if step.index >= index + count:
-                raise _Enough
-
-        account.start()
-        try:
-            sampler.run(model, batch, length=length, generator=generator, begin=begin, on_step=after)
-        except _Enough:
-            return
+                break
 
     total = len(times) - 1
     spans = [(0, total)] if batch == 1 else [(index, 1) for index in range(0, total, -(-total // FEW))]

@@ -21,10 +21,11 @@ from rich.progress import track
 from rich.table import Table
 
 import tokenloom
+import tokenloom as tl
 from benchmarks.account import Spread
 from benchmarks.memory import in_a_process, peak, resident
 from benchmarks.size import Size
-from tokenloom import DiffusionModel, processes, training_loss
+from tokenloom import DiffusionModel, Process, training_loss
 from tokenloom.nn import CausalTransformer, DiT, HollowTransformer, Transformer, TransformerConfig
 from tokenloom.nn.block import Block
 from tokenloom.objectives import (
@@ -32,11 +33,11 @@ from tokenloom.objectives import (
     CrossEntropy,
     FiniteStep,
     JumpNELBO,
+    MarkovNELBO,
     NextToken,
     Objective,
     RatioMatching,
     ScoreEntropy,
-    UniformNELBO,
 )
 from tokenloom.posteriors import Denoiser, LeaveOneOut, Posterior, Score
 from tokenloom.support.files import write_json
@@ -47,32 +48,32 @@ class Case:
     """One way to train, and the network it is compared on."""
 
     network: type[Transformer]
-    process: type[processes.Process]
+    process: Callable[..., Process]
     predicts: type[Posterior]
     objective: Objective | None
     """None is the dense way: the network's own logits and `F.cross_entropy`."""
 
 
 CASES = {
-    "DiT, dense cross-entropy": Case(DiT, processes.Uniform, Denoiser, None),
-    "UDM cross-entropy, denoiser": Case(DiT, processes.Uniform, Denoiser, CrossEntropy()),
-    "UDM cross-entropy, leave-one-out": Case(DiT, processes.Uniform, LeaveOneOut, CrossEntropy()),
-    "UDM NELBO, leave-one-out": Case(DiT, processes.Uniform, LeaveOneOut, UniformNELBO()),
-    "UDM NELBO, denoiser": Case(DiT, processes.Uniform, Denoiser, UniformNELBO()),
-    "UDM finite steps": Case(DiT, processes.Uniform, LeaveOneOut, FiniteStep()),
-    "UDM NELBO with cross-entropy": Case(DiT, processes.Uniform, Denoiser, BoundWithCrossEntropy()),
-    "UDM score entropy": Case(DiT, processes.Uniform, Score, ScoreEntropy()),
-    "max coupling NELBO, denoiser": Case(DiT, processes.MaxCoupling, Denoiser, JumpNELBO()),
-    "max coupling NELBO, leave-one-out": Case(DiT, processes.MaxCoupling, LeaveOneOut, JumpNELBO()),
-    "MDM NELBO": Case(DiT, processes.Masked, Denoiser, JumpNELBO()),
-    "MDM finite steps": Case(DiT, processes.Masked, Denoiser, FiniteStep()),
-    "AUDM-DiT, dense cross-entropy": Case(DiT, processes.AbsorbingUniform, Denoiser, None),
-    "AUDM NELBO": Case(DiT, processes.AbsorbingUniform, Denoiser, JumpNELBO()),
-    "AUDM finite steps": Case(DiT, processes.AbsorbingUniform, Denoiser, FiniteStep()),
-    "causal, dense cross-entropy": Case(CausalTransformer, processes.LeftToRight, LeaveOneOut, None),
-    "next token": Case(CausalTransformer, processes.LeftToRight, LeaveOneOut, NextToken()),
-    "hollow, dense cross-entropy": Case(HollowTransformer, processes.Uniform, LeaveOneOut, None),
-    "ratio matching": Case(HollowTransformer, processes.Uniform, LeaveOneOut, RatioMatching()),
+    "DiT, dense cross-entropy": Case(DiT, tl.Uniform, Denoiser, None),
+    "UDM cross-entropy, denoiser": Case(DiT, tl.Uniform, Denoiser, CrossEntropy()),
+    "UDM cross-entropy, leave-one-out": Case(DiT, tl.Uniform, LeaveOneOut, CrossEntropy()),
+    "UDM NELBO, leave-one-out": Case(DiT, tl.Uniform, LeaveOneOut, MarkovNELBO()),
+    "UDM NELBO, denoiser": Case(DiT, tl.Uniform, Denoiser, MarkovNELBO()),
+    "UDM finite steps": Case(DiT, tl.Uniform, LeaveOneOut, FiniteStep()),
+    "UDM NELBO with cross-entropy": Case(DiT, tl.Uniform, Denoiser, BoundWithCrossEntropy()),
+    "UDM score entropy": Case(DiT, tl.Uniform, Score, ScoreEntropy()),
+    "max coupling NELBO, denoiser": Case(DiT, tl.MaxCoupling, Denoiser, JumpNELBO()),
+    "max coupling NELBO, leave-one-out": Case(DiT, tl.MaxCoupling, LeaveOneOut, JumpNELBO()),
+    "MDM NELBO": Case(DiT, tl.Masked, Denoiser, JumpNELBO()),
+    "MDM finite steps": Case(DiT, tl.Masked, Denoiser, FiniteStep()),
+    "AUDM-DiT, dense cross-entropy": Case(DiT, tl.AbsorbingUniform, Denoiser, None),
+    "AUDM NELBO": Case(DiT, tl.AbsorbingUniform, Denoiser, JumpNELBO()),
+    "AUDM finite steps": Case(DiT, tl.AbsorbingUniform, Denoiser, FiniteStep()),
+    "causal, dense cross-entropy": Case(CausalTransformer, tl.LeftToRight, LeaveOneOut, None),
+    "next token": Case(CausalTransformer, tl.LeftToRight, LeaveOneOut, NextToken()),
+    "hollow, dense cross-entropy": Case(HollowTransformer, tl.Uniform, LeaveOneOut, None),
+    "ratio matching": Case(HollowTransformer, tl.Uniform, LeaveOneOut, RatioMatching()),
 }
 
 
@@ -190,7 +191,7 @@ def _reference(name: str) -> str:
 def _network(case: Case, size: TrainingSize) -> Transformer:
     """One network serves all cases of its kind, so it also embeds a mask."""
     config = TransformerConfig(size.vocab, size.vocab + 1, size.length, size.width, size.depth, size.heads)
-    return case.network(replace(config, absorbing=case.process.shows_auxiliary))
+    return case.network(replace(config, absorbing=case.process(size.vocab).shows_auxiliary))
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,10 @@ from typing import Any
 import torch
 from torch import nn
 
+import tokenloom as tl
 from benchmarks.imported import bert_network, mdlm_network
 from benchmarks.size import Size
-from tokenloom import DiffusionModel, Sampler, processes
+from tokenloom import DiffusionModel, Process, Sampler
 from tokenloom.nn import DiT, TransformerConfig
 from tokenloom.posteriors import Denoiser, LeaveOneOut, Posterior
 
@@ -18,7 +19,7 @@ from tokenloom.posteriors import Denoiser, LeaveOneOut, Posterior
 class Case:
     """A sampler, the process it runs under and what the network predicts."""
 
-    process: type[processes.Process]
+    process: Callable[..., Process]
     predicts: type[Posterior]
     predictor: str = "ancestral"
     corrector: str | None = None
@@ -36,37 +37,35 @@ class Case:
 
     def sampler(self, steps: int) -> Sampler:
         """With this budget of network evaluations."""
-        return Sampler.of(self.predictor, self.corrector, steps=steps, top_p=self.top_p)
+        return Sampler.parse(self.predictor, corrector=self.corrector, steps=steps, top_p=self.top_p)
 
-    def process_of(self, size: Size) -> processes.Process:
+    def process_of(self, size: Size) -> Process:
         """The process on this vocabulary."""
         inside: dict[str, Any] = {"mask_id": size.vocab - 1} if self.mask_inside else {}
         return self.process(size.vocab, **inside)
 
 
 CASES = {
-    "UDM plug-in": Case(processes.Uniform, LeaveOneOut),
-    "UDM plug-in, own callable": Case(processes.Uniform, LeaveOneOut, splits=False),
-    "UDM plug-in, top-p 0.9": Case(processes.Uniform, LeaveOneOut, top_p=0.9),
-    "UDM marginalised denoiser": Case(processes.Uniform, Denoiser),
-    "UDM denoiser, top-p 0.9 on leave-one-out": Case(
-        processes.Uniform, Denoiser, "ancestral:through=plug-in", top_p=0.9
-    ),
-    "UDM predictor-corrector": Case(processes.Uniform, LeaveOneOut, corrector="informed:steps=2,parallel=4"),
-    "UDM Psi": Case(processes.Uniform, LeaveOneOut, "psi"),
-    "UDM Euler": Case(processes.Uniform, LeaveOneOut, "euler"),
-    "UDM tau-leaping": Case(processes.Uniform, LeaveOneOut, "tau-leaping"),
-    "MDM": Case(processes.Masked, Denoiser, over_body=1.15),
-    "MDM, top-p 0.9": Case(processes.Masked, Denoiser, top_p=0.9),
-    "MDM without time": Case(processes.Masked, Denoiser, timed=False),
-    "MDM, imported MDLM": Case(processes.Masked, Denoiser, imported=mdlm_network),
-    "MDM, imported BERT": Case(processes.Masked, Denoiser, imported=bert_network, mask_inside=True),
-    "MDM remasking": Case(processes.Masked, Denoiser, "remasking"),
-    "max coupling": Case(processes.MaxCoupling, Denoiser, over_body=1.15),
-    "AUDM": Case(processes.AbsorbingUniform, Denoiser, over_body=1.15),
-    "ReAUDM": Case(processes.AbsorbingUniform, Denoiser, "reaudm"),
-    "MUDM": Case(processes.Masked, Denoiser, "mudm"),
-    "MUDM resampled": Case(processes.Masked, Denoiser, "mudm:resample=true"),
+    "UDM plug-in": Case(tl.Uniform, LeaveOneOut),
+    "UDM plug-in, own callable": Case(tl.Uniform, LeaveOneOut, splits=False),
+    "UDM plug-in, top-p 0.9": Case(tl.Uniform, LeaveOneOut, top_p=0.9),
+    "UDM marginalised denoiser": Case(tl.Uniform, Denoiser),
+    "UDM denoiser, top-p 0.9 on leave-one-out": Case(tl.Uniform, Denoiser, "ancestral:through=plug-in", top_p=0.9),
+    "UDM predictor-corrector": Case(tl.Uniform, LeaveOneOut, corrector="informed:steps=2,parallel=4"),
+    "UDM Psi": Case(tl.Uniform, LeaveOneOut, "psi"),
+    "UDM Euler": Case(tl.Uniform, LeaveOneOut, "euler"),
+    "UDM tau-leaping": Case(tl.Uniform, LeaveOneOut, "tau-leaping"),
+    "MDM": Case(tl.Masked, Denoiser, over_body=1.15),
+    "MDM, top-p 0.9": Case(tl.Masked, Denoiser, top_p=0.9),
+    "MDM without time": Case(tl.Masked, Denoiser, timed=False),
+    "MDM, imported MDLM": Case(tl.Masked, Denoiser, imported=mdlm_network),
+    "MDM, imported BERT": Case(tl.Masked, Denoiser, imported=bert_network, mask_inside=True),
+    "MDM remasking": Case(tl.Masked, Denoiser, "remasking"),
+    "max coupling": Case(tl.MaxCoupling, Denoiser, over_body=1.15),
+    "AUDM": Case(tl.AbsorbingUniform, Denoiser, over_body=1.15),
+    "ReAUDM": Case(tl.AbsorbingUniform, Denoiser, "reaudm"),
+    "MUDM": Case(tl.Masked, Denoiser, "mudm"),
+    "MUDM resampled": Case(tl.Masked, Denoiser, "mudm:resample=true"),
 }
 
 
@@ -83,7 +82,7 @@ class Networks:
 
     def of(self, case: Case) -> nn.Module:
         """The network of a case, made once."""
-        absorbing = case.process.shows_auxiliary
+        absorbing = case.process_of(self.size).shows_auxiliary
         key = (absorbing, case.timed, case.imported)
         if key not in self._made:
             make = case.imported

@@ -14,12 +14,12 @@ def main() -> dict[str, float]:
     mdm = tl.Oracle(p0, tl.Masked(3), predicts=tl.Denoiser)
     audm = tl.Oracle(p0, tl.AbsorbingUniform(3), predicts=tl.Denoiser)
     chains = [
-        ("UDM ancestral", udm, tl.Sampler.of("ancestral", steps=32)),
-        ("UDM Psi", udm, tl.Sampler.of(tl.samplers.Psi(kappa=0.9), steps=32)),
-        ("UDM with a Gibbs corrector", udm, tl.Sampler.of("ancestral", "random-scan", steps=32)),
-        ("MDM ancestral", mdm, tl.Sampler.of("ancestral", steps=32)),
-        ("MUDM from the masked model", mdm, tl.Sampler.of("mudm", steps=32)),
-        ("ReAUDM", audm, tl.Sampler.of("reaudm", steps=32)),
+        ("UDM ancestral", udm, tl.Sampler.parse("ancestral", steps=32)),
+        ("UDM Psi", udm, tl.Sampler(tl.samplers.Psi(kappa=0.9), steps=32)),
+        ("UDM with a Gibbs corrector", udm, tl.Sampler.parse("ancestral + random-scan", steps=32)),
+        ("MDM ancestral", mdm, tl.Sampler.parse("ancestral", steps=32)),
+        ("MUDM from the masked model", mdm, tl.Sampler.parse("mudm", steps=32)),
+        ("ReAUDM", audm, tl.Sampler.parse("reaudm", steps=32)),
     ]
     distances = {}
     for name, model, sampler in chains:

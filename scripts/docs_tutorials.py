@@ -68,16 +68,18 @@ def _namespace(stem: str) -> Iterator[dict[str, Any]]:
     """The names of a fresh module, which dataclasses find by its name; what it registers is forgotten."""
     import matplotlib.pyplot as plt
 
+    from tokenloom.cells import PROCESSES
+    from tokenloom.couplings import COUPLINGS
     from tokenloom.data.base import SOURCES
     from tokenloom.nn import NETWORKS
+    from tokenloom.noise import NOISES
     from tokenloom.objectives import OBJECTIVES
-    from tokenloom.processes import PROCESSES
     from tokenloom.samplers import CORRECTORS, PREDICTORS
 
     module = ModuleType(stem.replace("-", "_"))
     sys.modules[module.__name__] = module
     with ExitStack() as stack:
-        for registry in (PROCESSES, PREDICTORS, CORRECTORS, OBJECTIVES, NETWORKS, SOURCES):
+        for registry in (NOISES, COUPLINGS, PROCESSES, PREDICTORS, CORRECTORS, OBJECTIVES, NETWORKS, SOURCES):
             stack.enter_context(registry.scratch())
         stack.callback(sys.modules.pop, module.__name__)
         stack.callback(plt.close, "all")

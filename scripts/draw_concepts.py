@@ -80,8 +80,10 @@ def absorbing_sequence(axes: Axes, rows: list[Row], state: tl.Noisy) -> None:
     write_row(axes, BOTTOM, "U", letters, [LOST] * len(letters))
 
 
-def draw_times(process: tl.MaskedUniform, path: Path, seed: int) -> None:
+def draw_times(process: tl.Process, path: Path, seed: int) -> None:
     """The picture of MUDM: a tick at every tau, and what the network sees."""
+    coupling = process.coupling
+    assert isinstance(coupling, tl.couplings.TransitionTimes)
 
     def note(axes: Axes, rows: list[Row], state: tl.Noisy) -> None:
         assert state.aux is not None
@@ -89,11 +91,11 @@ def draw_times(process: tl.MaskedUniform, path: Path, seed: int) -> None:
             place = min(time, 1.0) / (TIMES[1] - TIMES[0])
             axes.plot([column + 0.28, column + 0.6], [place, place], color=LOST, linewidth=1.2)
         middle = replace(state, t=torch.tensor([0.6], dtype=torch.float64), tokens=torch.tensor([rows[3][0]]))
-        shown = process.masked_view(middle)[0].tolist()
+        shown = coupling.masked_view(process, middle)[0].tolist()
         view = "".join("▢" if token == process.mask else ALPHABET[token] for token in shown)
         write_row(axes, BOTTOM, "network sees at 0.6", view, [NOTE if letter == "▢" else CLEAN for letter in view])
 
-    draw(process, path, seed, lambda state, x_0: process.lost(state), note)
+    draw(process, path, seed, lambda state, x_0: coupling.lost(state), note)
 
 
 def main(folder: str) -> None:

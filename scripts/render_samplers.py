@@ -5,16 +5,18 @@ python scripts/render_samplers.py docs/samplers.md
 
 import inspect
 import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, fields
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Literal, get_args, get_origin, get_type_hints
 
 import torch
 
-from tokenloom.processes import PROCESSES, Process
+from tokenloom.cells import PROCESSES
+from tokenloom.process import Process
 from tokenloom.samplers import CORRECTORS, PREDICTORS
 from tokenloom.samplers.kernel import Kernel
+from tokenloom.support.registry import required_of
 
 HEAD = "| name and options | processes | tends to the exact law | law |\n|---|---|---|---|\n"
 
@@ -27,25 +29,38 @@ def table(registry: Mapping[str, type[Kernel]]) -> str:
 def row(name: str, kernel: type[Kernel]) -> str:
     """What a kernel and then its module say of themselves, each in its first sentence."""
     options = [f"`{item.name}={item.default}`" for item in fields(kernel) if item.default is not MISSING]
-    served = ", ".join(f"`{type(process).__name__}`" for process in examples() if kernel.supports(process))
+    supported = ", ".join(f"`{process.title}`" for process in examples() if kernel.supports(process))
     texts = [inspect.getdoc(kernel) or "", inspect.getdoc(inspect.getmodule(kernel)) or ""]
     law = " ".join(" ".join(text.split("\n\n")[0].split()) for text in texts).rstrip(":").replace("|", "\\|")
-    cells = [" ".join([f"`{name}`", *options]), served, _exact(kernel), law]
+    cells = [" ".join([f"`{name}`", *options]), supported, exactness(kernel()), law]
     return "| " + " | ".join(cells) + " |\n"
 
 
 def examples() -> Iterator[Process]:
     """One process of every registered kind; an option without a default is a table of noise."""
-    for name in PROCESSES:
-        kind = PROCESSES[name]
-        tables = [item.name for item in fields(kind) if item.default is item.default_factory is MISSING][1:]
-        options: dict[str, Any] = dict.fromkeys(tables, torch.full((1, 2), 0.5))
-        yield kind(2, **options)
+    builders: list[Callable[..., Process]] = [PROCESSES[name] for name in PROCESSES]
+    for build in builders:
+        yield build(2, **dict.fromkeys(required_of(build)[1:], torch.full((1, 2), 0.5)))
 
 
-def _exact(kernel: type[Kernel]) -> str:
-    unless = f", unless `{kernel.exact_unless}`" if kernel.exact_unless else ""
-    return f"yes{unless}" if kernel.exact else "no"
+def exactness(kernel: Kernel) -> str:
+    """Whether a kernel is exact at its defaults, and which single options change that."""
+    exceptions = [words for words, other in variants(kernel) if other.exact != kernel.exact]
+    return ("yes" if kernel.exact else "no") + (f", unless {' or '.join(exceptions)}" if exceptions else "")
+
+
+def variants(kernel: Kernel) -> Iterator[tuple[str, Kernel]]:
+    """The kernel with one option changed: every other word, the other truth, or a larger whole number."""
+    hints = get_type_hints(type(kernel))
+    for item in fields(kernel):
+        kind, value = hints[item.name], getattr(kernel, item.name)
+        if kind is bool:
+            yield f"`{item.name}={str(not value).lower()}`", replace(kernel, **{item.name: not value})
+        elif kind is int:
+            yield f"`{item.name}` is above {value}", replace(kernel, **{item.name: value + 1})
+        elif get_origin(kind) is Literal:
+            for other in (word for word in get_args(kind) if word != value):
+                yield f"`{item.name}={other}`", replace(kernel, **{item.name: other})
 
 
 def render(page: str) -> str:

@@ -6,6 +6,7 @@ positions padded, those of exact models too.
 """
 
 from collections.abc import Iterator
+from functools import partialmethod
 
 import pytest
 import torch
@@ -17,8 +18,8 @@ with install_import_hook("tokenloom", "beartype.beartype"):
 from tokenloom.models import compiled
 from tokenloom.models.model import DiffusionModel
 from tokenloom.oracles.exact import ExactModel
+from tokenloom.samplers.evaluator import Evaluator
 from tokenloom.state import Noisy
-from tokenloom.support import waiting
 
 torch.set_num_threads(1)
 
@@ -49,11 +50,17 @@ def road(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Non
     """The road that `--road` names."""
     name = request.config.getoption("--road")
     if name == "gathered":
-        monkeypatch.setattr(waiting, "FREE", frozenset())
+        never_ask(monkeypatch)
     elif name == "compiled":
         monkeypatch.setattr(DiffusionModel, "compiled", True)
         monkeypatch.setattr(compiled, "BACKEND", "eager")
         _pad_oracles(monkeypatch)
+
+
+def never_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No evaluator asks for values on the way, and no tensor says that asking it is free."""
+    monkeypatch.setattr(Evaluator, "__init__", partialmethod(Evaluator.__init__, asks=False))
+    monkeypatch.setattr(torch.Tensor, "is_cpu", False)
 
 
 def _pad_oracles(monkeypatch: pytest.MonkeyPatch) -> None:

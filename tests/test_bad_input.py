@@ -57,20 +57,20 @@ CASES: list[tuple[str, Callable[[], object], str]] = [
     ("an impossible position", lambda: tl.draw(torch.full((2, 4), -torch.inf)), r"logits at \[0\] hold only -inf"),
     ("NaN in a draw", lambda: tl.draw(with_entry(torch.nan)), r"logits at \[0, 1\] hold NaN"),
     ("NaN in a truncation", lambda: tl.truncate(with_entry(torch.nan), tl.Truncation(top_p=0.5)), r"logits at \[0, 1\] hold NaN"),
-    ("a score in a bridge", lambda: UNIFORM.bridge(NOISY, HALF / 2, tl.Score(LOGITS)), "a step takes a Denoiser, a LeaveOneOut or clean tokens, got Score"),
+    ("a score in a bridge", lambda: UNIFORM.bridge(NOISY, HALF / 2, tl.Score(LOGITS)), r"a step of Uniform takes a Denoiser, a LeaveOneOut or clean tokens, got a Score; convert\(..., LeaveOneOut, x_t, alpha_t, process\) first"),
     ("clean tokens outside", lambda: UNIFORM.bridge(NOISY, HALF / 2, TOKENS + 1), r"x_0 must hold token ids in 0\.\.4, got 5"),
-    ("a leave-one-out prediction under max coupling", lambda: tl.MaxCoupling(K).bridge(NOISY, HALF / 2, tl.LeaveOneOut(LOGITS)), r"a step of MaxCoupling takes a Denoiser, got LeaveOneOut; convert\(prediction, Denoiser, x_t, alpha_t, process\) first"),
-    ("a leave-one-out prediction given times", lambda: tl.MaskedUniform(K).bridge(NOISY, HALF / 2, tl.LeaveOneOut(LOGITS)), "a step of MaskedUniform takes a Denoiser, got LeaveOneOut"),
+    ("a score in rates given times", lambda: tl.MaskedUniform(K).reverse_rates(NOISY, tl.Score(LOGITS)), r"a step of MaskedUniform takes .*, got a Score; convert\(..., Denoiser,"),
+    ("a coupling that does not exist", lambda: tl.Hybrid(K).with_coupling(tl.couplings.Maximal()), "the Maximal coupling needs noise that only grows, .* MaskAndUniform noise falls before t = 1; use the Markov coupling"),
     ("max coupling forward", lambda: tl.MaxCoupling(K).forward(NOISY, HALF + 0.1), "MaxCoupling is not Markov: x_t depends on x_0 beyond x_s"),
-    ("left to right forward", lambda: tl.LeftToRight(K).forward(NOISY, HALF + 0.1), "LeftToRight is not Markov"),
+    ("left to right forward", lambda: tl.LeftToRight(K).forward(NOISY, HALF + 0.1), "LeftToRight is not Markov: x_t depends on x_0 beyond x_s"),
     ("left to right bridge", lambda: tl.LeftToRight(K).bridge(NOISY, HALF / 2, tl.LeaveOneOut(LOGITS)), "LeftToRight has no bridge: .* use the autoregressive sampler"),
     ("left to right rates", lambda: tl.LeftToRight(K).reverse_rates(NOISY, tl.LeaveOneOut(LOGITS)), "LeftToRight has no reverse rates"),
-    ("left to right forward rates", lambda: tl.LeftToRight(K).forward_rates(NOISY), "LeftToRight has no forward rates"),
+    ("left to right forward rates", lambda: tl.LeftToRight(K).forward_rates(NOISY), "LeftToRight is not Markov"),
     ("an oracle from left to right", lambda: tl.Oracle(torch.full((K,), 0.2), tl.LeftToRight(K)), "an oracle sees every position, and under LeftToRight a prediction"),
     ("an oracle moved to left to right", lambda: tl.Oracle(torch.full((K,), 0.2), UNIFORM).with_process(tl.LeftToRight(K)), "an oracle sees every position"),
-    ("max coupling forward rates", lambda: tl.MaxCoupling(K).forward_rates(NOISY), "its forward rates need x_0"),
-    ("no absorbing sequence", lambda: tl.AbsorbingUniform(K).bridge(NOISY, HALF / 2, tl.Denoiser(LOGITS)), "needs the absorbing sequence U in aux"),
-    ("no transition times", lambda: tl.MaskedUniform(K).bridge(NOISY, HALF / 2, tl.Denoiser(LOGITS)), "needs the transition times tau in aux"),
+    ("max coupling forward rates", lambda: tl.MaxCoupling(K).forward_rates(NOISY), "MaxCoupling is not Markov: x_t depends on x_0 beyond x_s; use corrupt"),
+    ("no absorbing sequence", lambda: tl.AbsorbingUniform(K).bridge(NOISY, HALF / 2, tl.Denoiser(LOGITS)), "the state lacks the absorbing sequence U, its auxiliary variable"),
+    ("no transition times", lambda: tl.MaskedUniform(K).bridge(NOISY, HALF / 2, tl.Denoiser(LOGITS)), "the state lacks the transition times tau, its auxiliary variable"),
     ("alpha above 1", lambda: tl.convert(tl.Denoiser(LOGITS), tl.LeaveOneOut, TOKENS, HALF * 3, UNIFORM), r"alpha_t must be in \[0, 1\], got 1.5"),
     ("alpha below 0", lambda: tl.convert(tl.Denoiser(LOGITS), tl.LeaveOneOut, TOKENS, -HALF, UNIFORM), r"alpha_t must be in \[0, 1\], got -0.5"),
     ("logits on another device", lambda: tl.convert(tl.Denoiser(LOGITS.to("meta")), tl.LeaveOneOut, TOKENS, HALF, UNIFORM), "logits is on meta but the tokens are on cpu"),
@@ -78,7 +78,7 @@ CASES: list[tuple[str, Callable[[], object], str]] = [
     ("no such representation", lambda: tl.convert(tl.Denoiser(LOGITS), torch.Tensor, TOKENS, HALF, UNIFORM), "converts to Denoiser, LeaveOneOut or Score, got <class 'torch.Tensor'>"),  # type: ignore[type-var]
     ("pi of another vocabulary", lambda: tl.Interpolating(K, torch.full((3, 4), 0.25)), r"pi must be a float table of shape \[length, 5\], got \[3, 4\]"),
     ("pi that is no distribution", lambda: tl.Interpolating(K, torch.ones(3, K)), "every row of pi must be a distribution"),
-    ("pi of another length", lambda: tl.Interpolating(K, torch.full((2, K), 0.2)).corrupt(TOKENS, HALF), "pi is given for length 2, got tokens of length 3"),
+    ("pi of another length", lambda: tl.Interpolating(K, torch.full((2, K), 0.2)).corrupt(TOKENS, HALF), "the noise is given for length 2, got tokens of length 3"),
     ("p0 of another vocabulary", lambda: tl.Oracle(torch.full((4, 4), 1 / 16), UNIFORM), r"shape \[K\] \* L with K = 5 as in the process, got \[4, 4\]"),
     ("p0 that does not sum to 1", lambda: tl.Oracle(torch.ones(K), UNIFORM), "p0 must sum to 1, got 5"),
     ("p0 below 0", lambda: tl.Oracle(torch.tensor([1.5, -0.5, 0, 0, 0]), UNIFORM), "p0 must not be negative or NaN, got -0.5"),
@@ -87,7 +87,7 @@ CASES: list[tuple[str, Callable[[], object], str]] = [
     ("a chain of another vocabulary", lambda: tl.MarkovOracle(torch.full((4,), 0.25), torch.full((4, 4), 0.25), 3, UNIFORM), r"must have shapes \[5\] and \[5, 5\] as in the process, got \[4\] and \[4, 4\]"),
     ("an empty chain", lambda: tl.MarkovOracle(torch.full((K,), 0.2), torch.full((K, K), 0.2), 0, UNIFORM), "length must be at least 1, got 0"),
     ("a state of another length", lambda: tl.Oracle(torch.full((K,), 0.2), UNIFORM).predict(NOISY), "knows sequences of length 1, got 3"),
-    ("an unknown prediction", lambda: tl.Oracle(torch.full((K,), 0.2), UNIFORM, predicts=int), "predicts must be Denoiser, LeaveOneOut or Score"),  # type: ignore[arg-type]
+    ("an unknown prediction", lambda: tl.Oracle(torch.full((K,), 0.2), UNIFORM, predicts=int), "predicts must be Denoiser, LeaveOneOut or Score"),  # type: ignore[type-var]
 ]  # fmt: skip
 
 

@@ -11,11 +11,13 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+import torch
 
 import tokenloom as tl
+from tokenloom.cells import PROCESSES
 from tokenloom.cli import main
-from tokenloom.processes import PROCESSES
 from tokenloom.samplers import CORRECTORS, PREDICTORS
+from tokenloom.testing import check_coupling
 
 ROOT = Path(__file__).parents[1]
 PAPER = (ROOT / "docs" / "paper.md").read_text()
@@ -24,6 +26,7 @@ ROWS = [line.strip("| ").split(" | ") for line in PAPER.splitlines() if re.match
 NAMED = re.compile(r"`([^`]+)`")
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 TUTORIALS = [page for page in PAGES if page.parent.name == "tutorials" and page.stem != "index"]
+EXTENDING = ROOT / "docs" / "extending.md"
 
 
 def found(name: str) -> bool:
@@ -141,11 +144,9 @@ def blocks(page: Path) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(
-    "page", [page for page in PAGES if blocks(page) and page not in TUTORIALS], ids=lambda page: page.stem
+    "page", [page for page in PAGES if blocks(page) and page not in (*TUTORIALS, EXTENDING)], ids=lambda page: page.stem
 )
 def test_python_of_a_page_runs_from_top_to_bottom(page: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    if page.stem == "extending":
-        pytest.skip("test_extending.py runs each skeleton and uses what it defines")
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     for needs, code in blocks(page):
@@ -165,6 +166,18 @@ def test_tutorial_runs_with_its_short_values(page: Path, monkeypatch: pytest.Mon
     assert done.figures.keys() == tutorials.skip(text, page.stem).figures.keys()
     assert "# tested with" not in done.markdown
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(util.find_spec("matplotlib") is None, reason="the extra evaluate is not installed")
+def test_a_mistake_in_a_coupling_is_reported_as_extending_shows() -> None:
+    (skeleton,) = (code for _, code in blocks(EXTENDING) if "class Settling" in code)
+    mistaken = skeleton.replace("clean + (1 - clean) * settled", "clean + settled")
+    assert mistaken != skeleton
+    settling = script("docs_tutorials").execute(f"```python\n{mistaken}```\n", "mistaken").names["Settling"]
+    zipf = torch.tensor([[12.0, 6.0, 4.0, 3.0]], dtype=torch.float64) / 25
+    report = str(check_coupling(settling(), tl.noise.Table(4, zipf)))
+    (shown,) = re.findall(r"```text\n(coupling .*?)```", EXTENDING.read_text(), re.DOTALL)
+    assert set(shown.replace("Zipf", "Table").splitlines()) <= set(report.splitlines())
 
 
 def test_every_tutorial_is_in_the_gallery_with_a_picture() -> None:

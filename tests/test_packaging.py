@@ -88,6 +88,6 @@ def test_the_wheel_solves_a_sudoku_without_the_clone(wheel: zipfile.ZipFile, tmp
 
 
 def test_the_version_is_the_newest_of_the_changelog_and_that_of_the_citation() -> None:
-    newest = re.findall(r"^## (\S+?):? ", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[0]
+    newest = re.findall(r"^## (\d\S*?):? ", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[0]
     (cited,) = re.findall(r"^version: (\S+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
     assert newest == cited == tl.__version__

@@ -13,12 +13,15 @@ ROOT = Path(__file__).parents[1] / "src" / "tokenloom"
 ROOMS = (
     ("support", "types", "schedules", "state", "posteriors"),
     ("drawing",),
-    ("processes",),
+    ("noise",),
+    ("couplings",),
+    ("process", "cells"),
     ("oracles",),
     ("nn",),
     ("models",),
     ("objectives",),
     ("samplers",),
+    ("testing",),
     ("data",),
     ("training",),
     ("evaluation",),
@@ -28,6 +31,8 @@ ROOMS = (
 LEVELS = {room: level for level, rooms in enumerate(ROOMS) for room in rooms}
 OUTSIDE = ("__init__", "__main__", "public")
 """The package itself, which shows what is in its rooms, and the command."""
+TYPES_ALONE = {("couplings", "process")}
+"""Rooms that name another in annotations alone: a process is made of its coupling, which is asked about the process."""
 
 
 def room_of(path: Path) -> str:
@@ -36,8 +41,18 @@ def room_of(path: Path) -> str:
 
 def imported(path: Path) -> Iterator[tuple[int, str]]:
     """The lines and rooms of all imports from the package, wherever in a file they stand."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    unread = [
+        node
+        for block in ast.walk(tree)
+        if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING"
+        for node in block.body
+        if isinstance(node, ast.ImportFrom) and (room_of(path), f"{node.module}.".split(".")[1]) in TYPES_ALONE
+    ]
+    for node in ast.walk(tree):
         names: list[str] = []
+        if node in unread:
+            continue
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):

@@ -14,6 +14,7 @@ FULL = tl.Noisy(
     torch.arange(6, 12).view(2, 3),
     torch.tensor([[True, False, False], [False, False, True]]),
     torch.tensor([[4, 5, 6], [1, 2, 3]]),
+    torch.tensor([[0.0, 1.0, torch.inf], [0.5, 2.0, 3.0]], dtype=torch.float64),
 )
 
 
@@ -23,7 +24,7 @@ def test_a_state_moves_to_a_device_with_every_part_and_its_dtype() -> None:
         before, after = getattr(FULL, item.name), getattr(moved, item.name)
         assert (after.device.type, after.shape, after.dtype) == ("meta", before.shape, before.dtype)
     bare = tl.Noisy(FULL.tokens, FULL.t, FULL.alpha_t).to("meta")
-    assert (bare.aux, bare.given, bare.place) == (None, None, None)
+    assert (bare.aux, bare.given, bare.place, bare.evidence) == (None, None, None, None)
     assert bare.alpha_t.dtype == torch.float64
 
 
@@ -39,14 +40,29 @@ def test_positions_keep_their_row_s_time_and_their_place() -> None:
     assert torch.equal(local.alpha_t, FULL.alpha_t[torch.tensor([0, 0, 1])])
     assert local.place is not None
     assert local.place.tolist() == [[5], [6], [1]]
+    assert local.evidence is not None
+    assert local.evidence.tolist() == [[1.0], [torch.inf], [0.5]]
     placed = tl.Noisy(FULL.tokens, FULL.t, FULL.alpha_t).positions(where).place
     assert placed is not None
     assert placed.tolist() == [[1], [2], [0]]
 
 
+def test_each_position_is_every_position_in_reading_order() -> None:
+    every = torch.ones_like(FULL.tokens, dtype=torch.bool)
+    for state in (FULL, tl.Noisy(FULL.tokens, FULL.t, FULL.alpha_t)):
+        for item in fields(FULL):
+            one, other = (getattr(each, item.name) for each in (state.each_position(), state.positions(every)))
+            assert (one is None and other is None) or torch.equal(one, other)
+
+
 def test_noise_of_a_place_goes_with_a_position_that_was_taken_out() -> None:
     """Marginal, bridge, rates and evidence of single positions are those of the batch they were taken from."""
-    process = tl.Interpolating(4, brute.random_pi(4, 3))
+    noise = tl.noise.Table(4, brute.random_pi(4, 3))
+    for coupling in (tl.couplings.Markov(), tl.couplings.Maximal()):
+        assert_local(tl.Process(noise, coupling))
+
+
+def assert_local(process: tl.Process) -> None:
     generator = torch.Generator().manual_seed(3)
     x_0 = torch.randint(0, 4, (5, 3), generator=generator)
     noisy = process.corrupt(x_0, torch.full((5,), 0.6, dtype=torch.float64), generator)
@@ -54,7 +70,7 @@ def test_noise_of_a_place_goes_with_a_position_that_was_taken_out() -> None:
     where = torch.rand(5, 3, generator=generator) < 0.5
     local, s = noisy.positions(where), torch.full((5,), 0.2, dtype=torch.float64)
     assert torch.equal(process.evidence(local).squeeze(1), process.evidence(noisy)[where])
-    for kind in process.bridge_takes:
+    for kind in (tl.Denoiser, tl.LeaveOneOut):
         whole, single = kind(logits), kind(logits[where].unsqueeze(1))
         step = process.bridge(local, s[where.nonzero()[:, 0]], single).dense().squeeze(1)
         assert torch.equal(step, process.bridge(noisy, s, whole).dense()[where])

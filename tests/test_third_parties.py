@@ -10,31 +10,34 @@ import pytest
 from tests.training.helpers import TINY
 
 MODULE = '''
-"""A process and a sampler of somebody else."""
+"""A noise, a process and a sampler of somebody else."""
 
 from dataclasses import dataclass
 
 import torch
 
-from tokenloom.processes import Process
-from tokenloom.processes.noise import Noise, TableNoise
+from tokenloom import LinearSchedule, Process, Schedule
+from tokenloom.couplings import Markov
+from tokenloom.noise import Law, Noise, TableLaw
 from tokenloom.samplers.kernel import Predictor
 from tokenloom.samplers.predictors.ancestral import Ancestral
-from tokenloom.state import Noisy
 
 
 @dataclass(frozen=True)
-class Tilted(Process):
+class Tilted(Noise):
     """A lost token is uniform, or with probability `tilt` the token 0."""
 
     tilt: float = 0.25
 
-    method = "theirs"
+    def law(self) -> Law:
+        pi = torch.full((1, 1, self.vocab_size), (1 - self.tilt) / self.vocab_size, dtype=torch.float64)
+        pi[..., 0] += self.tilt
+        return TableLaw(pi)
 
-    def noise(self, noisy: Noisy) -> Noise:
-        pi = torch.full((self.vocab_size,), (1 - self.tilt) / self.vocab_size, dtype=noisy.alpha_t.dtype)
-        pi[0] += self.tilt
-        return TableNoise(pi.to(noisy.tokens.device).expand(1, noisy.tokens.shape[1], -1))
+
+def theirs(vocab_size: int, tilt: float = 0.25, *, schedule: Schedule = LinearSchedule()) -> Process:
+    """Tilted noise in a Markov chain."""
+    return Process(Tilted(vocab_size, tilt), Markov(), schedule)
 
 
 @dataclass(frozen=True)
@@ -49,8 +52,11 @@ class Halved(Predictor):
 '''
 
 ENTRY_POINTS = """
-[tokenloom.processes]
+[tokenloom.noises]
 tilted = their_parts:Tilted
+
+[tokenloom.processes]
+theirs = their_parts:theirs
 
 [tokenloom.samplers]
 halved = their_parts:Halved
@@ -123,7 +129,7 @@ def test_a_sampler_of_another_package_draws_from_it_and_is_listed(said: list[str
     assert "2 sequences, 4.0 evaluations each" in said[1]  # two for each of the two steps
     assert "halved            Two ancestral steps, by way of the time between." in said[2]
     assert "ancestral" in said[2]
-    assert "tilted" in said[2]
+    assert "theirs" in said[2]
     assert "status" not in said[1] + said[2]
 
 

@@ -29,18 +29,21 @@ def returning(output: object) -> DiffusionModel:
 
 
 CASES: list[tuple[str, Callable[[], object], str]] = [
-    ("a dict for a truncation", lambda: tl.sample(MODEL, 1, truncation={"top_p": 0.5}), r"truncation must be a Truncation or None, got a dict, \{'top_p': 0.5\}"),
-    ("a class for a process", lambda: tl.Oracle(TABLE, tl.Uniform), r"process must be a Process, got the class Uniform itself; build one, as in Uniform\(...\)"),
+    ("a truncation beside its settings", lambda: tl.sample(MODEL, 1, truncation={"top_p": 0.5}), "a sampler has no setting 'truncation'; known are temperature, top_p"),
+    ("a dict for a setting", lambda: tl.sample(MODEL, 1, top_p={"top_p": 0.5}), r"top_p must be a number, got a dict, \{'top_p': 0.5\}"),
+    ("a function for a process", lambda: tl.Oracle(TABLE, tl.Uniform), r"process must be a Process, got the function Uniform itself; build one, as in Uniform\(...\)"),
+    ("a class for a noise", lambda: tl.Process(tl.noise.Uniform), r"noise must be a Noise, got the class Uniform itself; build one, as in Uniform\(...\)"),
+    ("a noise for a coupling", lambda: tl.Process(tl.noise.Uniform(K), tl.noise.Uniform(K)), "coupling must be a Coupling, got Uniform"),
     ("a class for a schedule", lambda: tl.Uniform(K, schedule=tl.LinearSchedule), "schedule must be a Schedule, got the class LinearSchedule itself"),
     ("a class for a model", lambda: tl.sample(tl.Oracle, 1), "model must be a Model, got the class Oracle itself"),
     ("a class for a sampler", lambda: tl.sample(MODEL, 1, sampler=tl.samplers.Psi), "sampler must be a Sampler or a Predictor or a text, got the class Psi itself"),
-    ("a process for a model", lambda: tl.sample(UNIFORM, 1), "model must be a Model, got Uniform"),
+    ("a process for a model", lambda: tl.sample(UNIFORM, 1), r"model must be a Model, got Process\(noise=Uniform\(vocab_size=3\)"),
     ("a list for tokens", lambda: UNIFORM.corrupt([[0, 1]], HALF), "x_0 must be an int64 tensor of shape .*, got a list; pass torch.tensor"),
     ("a list for a table", lambda: tl.Oracle([[1.0]], UNIFORM), "p0 must be a float tensor of shape .*, got a list; pass torch.tensor"),
     ("numpy tokens", lambda: UNIFORM.corrupt(np.zeros((1, 2), np.int64), HALF), r"x_0 must be an int64 tensor of shape .*, got a numpy array; pass torch.from_numpy\(x\)"),
     ("numpy logits", lambda: tl.draw(np.zeros((1, 2))), r"logits must be a float tensor of shape .*, got a numpy array; pass torch.from_numpy\(x\)"),
     ("numpy inside a prediction", lambda: tl.convert(tl.Denoiser(np.zeros((1, 2, K))), tl.LeaveOneOut, TOKENS, HALF, UNIFORM), r"logits must be a float tensor .*pass torch.from_numpy\(x\)"),
-    ("swapped arguments", lambda: tl.Oracle(UNIFORM, TABLE), "p0 must be a float tensor of shape .*, got Uniform"),
+    ("swapped arguments", lambda: tl.Oracle(UNIFORM, TABLE), "p0 must be a float tensor of shape .*, got Process"),
     ("swapped model and batch", lambda: tl.sample(1, MODEL), "model must be a Model, got 1"),
     ("a float for a count", lambda: tl.sample(MODEL, 2.0), "batch must be a whole number, got 2.0"),
     ("a float for steps", lambda: tl.Sampler(steps=2.0), "steps must be a whole number, got 2.0"),
@@ -99,4 +102,4 @@ def test_what_was_allowed_is_allowed() -> None:
 
 
 def test_none_as_a_corrector_means_the_same_as_no_corrector() -> None:
-    assert tl.Sampler.of(corrector="none") == tl.Sampler.of(corrector=None) == tl.Sampler.parse("ancestral + none")
+    assert tl.Sampler() == tl.Sampler.parse("ancestral", corrector="none") == tl.Sampler.parse("ancestral + none")

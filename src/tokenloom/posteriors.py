@@ -4,7 +4,7 @@ r"""What a prediction is: the denoiser, the leave-one-out posterior or the score
     LeaveOneOut   nu_k = p(x_0^l = k | x_t without position l)
     Score         s_y  = p_t(x_t with y at position l) / p_t(x_t)
 
-With the evidence a of position l's own token (`processes/forward.py`), for any noise law pi, position by position:
+With the evidence a of position l's own token (`process.py`), for any noise law pi, position by position:
 
     mu = softmax(log nu + a at x_t)                              (`eq:udm-loo-to-denoiser-matrix`)
     nu = softmax(log mu - a at x_t), where a is finite           (`eq:loo-from-denoiser-general`)
@@ -22,27 +22,26 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
+from typing_extensions import TypeVar as DefaultTypeVar
 
 from tokenloom.schedules import Schedule
 from tokenloom.state import Noisy
 from tokenloom.support.checks import check_alpha, check_logits, check_tokens
-from tokenloom.support.log_space import add_evidence
 from tokenloom.support.typed import checked
-from tokenloom.support.waiting import may_ask
-from tokenloom.types import Auxiliary, Logits, PerPosition, PerRow, StateLogProbs, Tokens
+from tokenloom.types import Auxiliary, Flags, Logits, PerPosition, PerRow, StateLogProbs, Tokens
 
 
 @runtime_checkable
 class NoiseLaw(Protocol):
     """The law of a lost token, as far as a conversion needs it."""
 
-    def log_probs(self) -> Float[Tensor, "#batch #length states"]:
-        """log pi over all states."""
+    def log_probs(self, device: torch.device) -> Float[Tensor, "#batch #length states"]:
+        """log w over all states."""
 
 
 @runtime_checkable
 class Law(Protocol):
-    """What a conversion asks of a process (`processes/forward.py` says what each of these is)."""
+    """What a conversion asks of a process (`process.py` says what each of these is)."""
 
     @property
     def vocab_size(self) -> int: ...
@@ -51,9 +50,9 @@ class Law(Protocol):
     @property
     def schedule(self) -> Schedule: ...
     def time_at(self, alpha: PerRow) -> PerRow: ...
-    def noise(self, noisy: Noisy) -> NoiseLaw: ...
+    def law(self, noisy: Noisy) -> NoiseLaw: ...
     def evidence(self, noisy: Noisy) -> PerPosition: ...
-    def own_alpha(self, noisy: Noisy) -> PerPosition: ...
+    def level(self, noisy: Noisy) -> PerPosition: ...
     def restrict(self, logits: Logits) -> Logits: ...
     def over_states(self, log_probs: Logits) -> Logits: ...
 
@@ -63,44 +62,16 @@ class Posterior(ABC):
 
     @abstractmethod
     def check(self, noisy: Noisy, process: Law) -> None:
-        """Raise unless this is a prediction for that state.
-
-        Args:
-            noisy: The state that was predicted at.
-            process: The process of that state.
-
-        Raises:
-            ValueError: If shape, dtype or device do not fit, or a position has no largest finite value.
-        """
+        """Raise unless this is a prediction for that state."""
 
     @abstractmethod
     def to_leave_one_out(self, noisy: Noisy, process: Law) -> "LeaveOneOut":
-        """The leave-one-out posterior that this prediction implies.
-
-        Args:
-            noisy: The state that was predicted at.
-            process: The process of that state.
-
-        Returns:
-            Logits of p(x_0^l | x_t^{-l}).
-
-        Raises:
-            ValueError: If it does not exist, because a token reveals x_0 (denoiser) or alpha_t = 0 (score).
-        """
+        """The leave-one-out posterior that this prediction implies."""
 
     @classmethod
     @abstractmethod
     def from_leave_one_out(cls, leave_one_out: "LeaveOneOut", noisy: Noisy, process: Law) -> "Posterior":
-        """This representation of what the leave-one-out posterior says; it always exists.
-
-        Args:
-            leave_one_out: The prediction to translate.
-            noisy: The state that was predicted at.
-            process: The process of that state.
-
-        Returns:
-            A prediction of this class.
-        """
+        """This representation of what the leave-one-out posterior says; it always exists."""
 
 
 @dataclass(frozen=True)
@@ -135,14 +106,6 @@ class Denoiser(OverTokens):
 
     def to_leave_one_out(self, noisy: Noisy, process: Law) -> LeaveOneOut:
         evidence = process.evidence(noisy)
-        revealed = evidence.isposinf()
-        if may_ask(revealed) and bool(revealed.any()):
-            row, position = revealed.nonzero()[0].tolist()
-            raise ValueError(
-                f"the denoiser at row {row}, position {position} has no leave-one-out posterior: its own token "
-                f"{int(noisy.tokens[row, position])} reveals x_0 at alpha_t = {noisy.alpha_t[row].item():g}, so the "
-                "denoiser is a point mass whatever the other positions say; predict the leave-one-out posterior itself"
-            )
         return LeaveOneOut(add_evidence(process.restrict(self.logits), noisy.tokens, -evidence))
 
     @classmethod
@@ -171,11 +134,7 @@ class Score(Posterior):
         the law is uniform.
         """
         noisy = replace(noisy, alpha_t=noisy.alpha_t.double())
-        alpha, log_pi = process.own_alpha(noisy).unsqueeze(-1), process.noise(noisy).log_probs()
-        if may_ask(alpha) and bool((alpha == 0).any()):
-            raise ValueError(
-                "at alpha_t = 0 every state has the same score, which says nothing of x_0; use alpha_t > 0"
-            )
+        alpha, log_pi = process.level(noisy).unsqueeze(-1), process.law(noisy).log_probs(noisy.tokens.device)
         log_ratios = self.log_ratios.double().scatter(-1, noisy.tokens.unsqueeze(-1), 0.0)
         supported = log_pi.isfinite().expand_as(log_ratios)
         ratio = torch.where(supported, log_ratios - log_pi, torch.inf)
@@ -197,6 +156,9 @@ class Score(Posterior):
 
 
 Representation = TypeVar("Representation", bound=Posterior)
+Predicted = TypeVar("Predicted", bound=Posterior)
+Predicted_co = DefaultTypeVar("Predicted_co", bound=Posterior, covariant=True, default=Posterior)
+"""What a model predicts; any of them where it is not said."""
 
 
 @checked
@@ -210,17 +172,6 @@ def convert(
 ) -> Representation:
     """The same knowledge in another representation.
 
-    Args:
-        posterior: The prediction at `x_t`.
-        to: `Denoiser`, `LeaveOneOut` or `Score`.
-        x_t: The noisy tokens that were predicted at.
-        alpha_t: The noise level of each row, in [0, 1].
-        process: The process that made `x_t`.
-        aux: The auxiliary variable of a lifted process: U or tau.
-
-    Returns:
-        The prediction as `to`; the same object where it is one already.
-
     Raises:
         ValueError: If an argument does not fit, or the map does not exist: a position that its own token reveals (a
             visible token of a masked process, or alpha = 1) has lost its leave-one-out posterior, and at alpha = 0 the
@@ -230,12 +181,30 @@ def convert(
         raise ValueError(f"a prediction converts to Denoiser, LeaveOneOut or Score, got {to!r}")
     check_tokens("x_t", x_t, process.num_states)
     check_alpha("alpha_t", alpha_t, x_t)
-    return convert_at(posterior, to, Noisy(x_t, process.time_at(alpha_t), alpha_t, aux), process)
+    noisy = Noisy(x_t, process.time_at(alpha_t), alpha_t, aux)
+    posterior.check(noisy, process)
+    _check_exists(posterior, to, noisy, process)
+    return convert_at(posterior, to, noisy, process)
+
+
+def _check_exists(posterior: Posterior, to: type[Posterior], noisy: Noisy, process: Law) -> None:
+    """Raise unless a prediction at a state can be turned into another representation."""
+    if isinstance(posterior, to):
+        return
+    if isinstance(posterior, Score) and bool((process.level(noisy) == 0).any()):
+        raise ValueError("at alpha_t = 0 every state has the same score, which says nothing of x_0; use alpha_t > 0")
+    revealed = process.evidence(noisy).isposinf()
+    if isinstance(posterior, Denoiser) and bool(revealed.any()):
+        row, position = revealed.nonzero()[0].tolist()
+        raise ValueError(
+            f"the denoiser at row {row}, position {position} has no leave-one-out posterior: its own token "
+            f"{int(noisy.tokens[row, position])} reveals x_0 at alpha_t = {noisy.alpha_t[row].item():g}, so the "
+            "denoiser is a point mass whatever the other positions say; predict the leave-one-out posterior itself"
+        )
 
 
 def convert_at(posterior: Posterior, to: type[Representation], noisy: Noisy, process: Law) -> Representation:
-    """`convert` at a whole state, fixed positions included."""
-    posterior.check(noisy, process)
+    """`convert` of a prediction that was checked, at a whole state, given positions included."""
     if isinstance(posterior, to):
         return posterior
     converted = to.from_leave_one_out(posterior.to_leave_one_out(noisy, process), noisy, process)
@@ -245,20 +214,13 @@ def convert_at(posterior: Posterior, to: type[Representation], noisy: Noisy, pro
 
 @checked
 def conditional_log_probs(leave_one_out: LeaveOneOut, noisy: Noisy, process: Law) -> StateLogProbs:
-    """log p_t(x_t^l = y | x_t^{-l}) = log(alpha nu_y + (1 - alpha) pi_y), the Gibbs conditional of each position.
-
-    Args:
-        leave_one_out: The prediction at `noisy`.
-        noisy: The state x_t.
-        process: The process of that state.
-
-    Returns:
-        Log-probabilities over all states, the mask included.
-
-    Raises:
-        ValueError: If the prediction does not fit the state.
-    """
+    """log p_t(x_t^l = y | x_t^{-l}) = log(alpha nu_y + (1 - alpha) pi_y), the Gibbs conditional of each position."""
     leave_one_out.check(noisy, process)
+    return gibbs_conditional(leave_one_out, noisy, process)
+
+
+def gibbs_conditional(leave_one_out: LeaveOneOut, noisy: Noisy, process: Law) -> StateLogProbs:
+    """`conditional_log_probs`, of arguments that were checked."""
     base, excess = _conditional_parts(leave_one_out, noisy, process)
     return base + excess
 
@@ -270,17 +232,17 @@ def _conditional_parts(leave_one_out: LeaveOneOut, noisy: Noisy, process: Law) -
     takes all.
     """
     log_nu = process.over_states(LeaveOneOut(process.restrict(leave_one_out.logits)).log_probs)
-    alpha = process.own_alpha(noisy).to(log_nu.dtype).unsqueeze(-1)
+    alpha = process.level(noisy).to(log_nu.dtype).unsqueeze(-1)
     signal = alpha.log() + log_nu
-    base = torch.log1p(-alpha) + process.noise(noisy).log_probs().to(log_nu.dtype)
+    base = torch.log1p(-alpha) + process.law(noisy).log_probs(noisy.tokens.device).to(log_nu.dtype)
     noisy_state = base.isfinite()
     excess = torch.where(noisy_state, F.softplus(signal - torch.where(noisy_state, base, 0)), 0)
     return torch.where(noisy_state, base, signal), excess
 
 
-def as_posterior(logits: Tensor, predicts: type[Posterior]) -> Posterior:
+def as_posterior(logits: Tensor, predicts: type[Predicted]) -> Predicted:
     """Logits under the name of what they are, unchanged."""
-    return Score(logits) if predicts is Score else Denoiser(logits) if predicts is Denoiser else LeaveOneOut(logits)
+    return predicts(logits)  # type: ignore[call-arg]
 
 
 REPRESENTATIONS: dict[str, type[Posterior]] = {"loo": LeaveOneOut, "denoiser": Denoiser, "score": Score}
@@ -296,3 +258,22 @@ def check_representation(predicts: object) -> None:
 def _is_one_of(value: object, *kinds: type[Posterior]) -> bool:
     """By identity: an array compares element by element."""
     return any(value is kind for kind in kinds)
+
+
+def add_evidence(logits: Logits, x_t: Tokens, evidence: PerPosition) -> Logits:
+    """logits + evidence at x_t; a point mass on x_t where the evidence is +inf; unchanged where x_t is a mask outside
+    the vocabulary."""
+    is_token = x_t < logits.shape[-1]
+    shift = torch.where(is_token & evidence.isfinite(), evidence, 0).to(logits.dtype).unsqueeze(-1)
+    shifted = logits.scatter_add(-1, torch.where(is_token, x_t, 0).unsqueeze(-1), shift)
+    return carry_over(shifted, x_t, evidence.isposinf())
+
+
+def carry_over(logits: Logits, x_t: Tokens, revealed: Flags) -> Logits:
+    """A point mass on x_t where it is revealed, the logits elsewhere and where x_t is a mask outside the vocabulary."""
+    known = (revealed & (x_t < logits.shape[-1])).unsqueeze(-1)
+    if known.is_cpu and not bool(known.any()):  # elsewhere the host would have to wait for the answer
+        return logits
+    index = torch.where(known.squeeze(-1), x_t, 0).unsqueeze(-1)
+    own = torch.where(known, 0, logits.gather(-1, index))
+    return logits.masked_fill(known, -torch.inf).scatter_(-1, index, own)

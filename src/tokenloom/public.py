@@ -1,8 +1,16 @@
 """The names of `tokenloom`, imported when the first of them is asked for."""
 
-from typing import Any
-
-from tokenloom import nn, objectives, samplers
+from tokenloom import couplings, nn, noise, objectives, samplers
+from tokenloom.cells import (
+    AbsorbingUniform,
+    Hybrid,
+    Interpolating,
+    LeftToRight,
+    Masked,
+    MaskedUniform,
+    MaxCoupling,
+    Uniform,
+)
 from tokenloom.drawing.categorical import draw
 from tokenloom.drawing.randomness import RowGenerators
 from tokenloom.drawing.truncation import Truncation, truncate
@@ -12,17 +20,7 @@ from tokenloom.objectives.head_loss import Loss, training_loss
 from tokenloom.objectives.likelihood import Likelihood, nelbo
 from tokenloom.oracles import MarkovOracle, Oracle
 from tokenloom.posteriors import Denoiser, LeaveOneOut, Score, conditional_log_probs, convert
-from tokenloom.processes import (
-    PROCESSES,
-    AbsorbingUniform,
-    Interpolating,
-    LeftToRight,
-    Masked,
-    MaskedUniform,
-    MaxCoupling,
-    Process,
-    Uniform,
-)
+from tokenloom.process import Process
 from tokenloom.samplers import Sampler, Samples, Step, sample
 from tokenloom.schedules import CosineSchedule, GeometricSchedule, LinearSchedule, PolynomialSchedule, Schedule
 from tokenloom.state import Noisy
@@ -35,6 +33,7 @@ __all__ = [
     "Denoiser",
     "DiffusionModel",
     "GeometricSchedule",
+    "Hybrid",
     "Interpolating",
     "LeaveOneOut",
     "LeftToRight",
@@ -60,21 +59,15 @@ __all__ = [
     "Uniform",
     "conditional_log_probs",
     "convert",
+    "couplings",
     "draw",
     "load",
     "nelbo",
     "nn",
+    "noise",
     "objectives",
     "sample",
     "samplers",
     "training_loss",
     "truncate",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    """A registered process by the name of its class."""
-    for key in PROCESSES if name[:1].isupper() else ():
-        if PROCESSES[key].__name__ == name:
-            return PROCESSES[key]
-    raise AttributeError(f"module 'tokenloom' has no attribute {name!r}")

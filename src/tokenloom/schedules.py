@@ -15,7 +15,8 @@ What `eps` and the training-time floor mean for the bound.  The negative evidenc
   slice of the integral over alpha in [0, eps]: eps times the cross-entropy at t = 1.
   Both vanish with eps = 0.  A bound quoted without its term is not a bound (`objectives/prior_term.py`).
 * The floor of training times (t drawn from [floor, 1]) leaves out the integral over [0, floor), which is not negative.
-  What remains is an estimate *below* the bound.  Training may use a floor; a reported bound integrates from 0.
+  What remains is an estimate *below* the bound.  Training may use a floor; a reported bound integrates from 0.  For a
+  denoiser with finite logits that integral is infinite wherever noise can produce a data token, and a figure says so.
 
 `inverse` of a level below alpha_1 is a time after 1: that transition does not happen within the run.
 """
@@ -34,47 +35,30 @@ from tokenloom.support.typed import check_fields, checked
 
 @dataclass(frozen=True)
 class Schedule(ABC):
-    """alpha, alpha_prime and inverse, each for a float tensor of any shape.
-
-    Raises:
-        ValueError: If an option has a wrong type or lies outside its range.
-    """
+    """alpha, alpha_prime and inverse, each for a float tensor of any shape."""
 
     def __post_init__(self) -> None:
         check_fields(self)
 
     @abstractmethod
     def alpha(self, t: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """The signal left at time t: alpha_0 = 1 exactly, decreasing.
-
-        Args:
-            t: Times in [0, 1].
-
-        Returns:
-            alpha_t, in the dtype and shape of `t`.
-        """
+        """The signal left at time t: alpha_0 = 1 exactly, decreasing."""
 
     @abstractmethod
     def alpha_prime(self, t: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """d alpha / dt, finite on [0, 1].
-
-        Args:
-            t: Times in [0, 1].
-
-        Returns:
-            The derivative, negative or 0.
-        """
+        """d alpha / dt, finite on [0, 1]."""
 
     @abstractmethod
     def inverse(self, alpha: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """The time t at which alpha_t = alpha; 0 for alpha = 1, above 1 for alpha < alpha_1.
+        """The time t at which alpha_t = alpha; 0 for alpha = 1, above 1 for alpha < alpha_1."""
 
-        Args:
-            alpha: Levels in (0, 1], or 0 where the schedule reaches it.
+    def lost(self, t: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """1 - alpha_t; the schedules here form it without a difference, so that it is accurate near t = 0."""
+        return 1 - self.alpha(t)
 
-        Returns:
-            The times, not cut at 1.
-        """
+    def inverse_lost(self, lost: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """The time t at which 1 - alpha_t = lost, likewise."""
+        return self.inverse(1 - lost)
 
 
 SCHEDULES: Registry[Schedule] = Registry("schedule", "tokenloom.schedules", "tokenloom.schedules")
@@ -82,11 +66,7 @@ SCHEDULES: Registry[Schedule] = Registry("schedule", "tokenloom.schedules", "tok
 
 @dataclass(frozen=True)
 class _Eroding(Schedule):
-    """alpha = 1 - (1 - eps) erosion(t).
-
-    Raises:
-        ValueError: If `eps` is outside [0, 1).
-    """
+    """alpha = 1 - (1 - eps) erosion(t)."""
 
     eps: float = 1e-3
     """The signal left at t = 1, in [0, 1)."""
@@ -107,7 +87,13 @@ class _Eroding(Schedule):
 
     @checked
     def alpha(self, t: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        return 1 - (1 - self.eps) * self._erosion(t).clamp(max=1)  # which rounding may exceed at t = 1
+        return 1 - self.lost(t)
+
+    def lost(self, t: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        return (1 - self.eps) * self._erosion(t).clamp(max=1)  # which rounding may exceed at t = 1
+
+    def inverse_lost(self, lost: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        return self._erosion_inverse(lost / (1 - self.eps))
 
     @checked
     def alpha_prime(self, t: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
@@ -115,7 +101,7 @@ class _Eroding(Schedule):
 
     @checked
     def inverse(self, alpha: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        return self._erosion_inverse((1 - alpha) / (1 - self.eps))
+        return self.inverse_lost(1 - alpha)
 
 
 @SCHEDULES.register("linear")
@@ -151,11 +137,7 @@ class CosineSchedule(_Eroding):
 @SCHEDULES.register("polynomial")
 @dataclass(frozen=True)
 class PolynomialSchedule(_Eroding):
-    """e(t) = t^power.
-
-    Raises:
-        ValueError: If `power` is below 1, or `eps` outside [0, 1).
-    """
+    """e(t) = t^power."""
 
     power: float = 2.0
     """The exponent, at least 1; the larger, the later tokens are lost."""
@@ -181,9 +163,6 @@ class GeometricSchedule(Schedule):
     """-log alpha = sigma_min (r^t - 1) with r = sigma_max / sigma_min.
 
     The usual geometric noise sigma_min r^t starts at sigma_min, not 0; the shift makes alpha_0 exactly 1.
-
-    Raises:
-        ValueError: Unless 0 < sigma_min < sigma_max.
     """
 
     sigma_min: float = 1e-3
@@ -203,6 +182,12 @@ class GeometricSchedule(Schedule):
     @checked
     def alpha(self, t: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         return torch.exp(-self.sigma_min * torch.expm1(self._log_ratio * t))
+
+    def lost(self, t: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        return -torch.expm1(-self.sigma_min * torch.expm1(self._log_ratio * t))
+
+    def inverse_lost(self, lost: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        return torch.log1p(-torch.log1p(-lost) / self.sigma_min) / self._log_ratio
 
     @checked
     def alpha_prime(self, t: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:

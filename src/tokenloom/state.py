@@ -38,11 +38,13 @@ class Noisy:
     alpha_t: PerRow
     """The noise level of each row; float64 where a process made it, whatever the dtype of `t`."""
     aux: Auxiliary | None = None
-    """The absorbing sequence U of `AbsorbingUniform`, the transition times tau of `MaskedUniform`, else None."""
+    """The absorbing sequence U, or the transition times tau, where the coupling shows one; else None."""
     given: Flags | None = None
     """Flags of the given positions, which are clean at every time."""
     place: Int[Tensor, "batch length"] | None = None
     """Which position of its sequence each entry is, where single positions were taken out of a batch."""
+    evidence: PerPosition | None = None
+    """What each token says of its own clean token, where whoever corrupted the row knows and no process says it."""
 
     @property
     def free(self) -> Flags:
@@ -50,44 +52,35 @@ class Noisy:
         return torch.ones_like(self.tokens, dtype=torch.bool) if self.given is None else ~self.given
 
     def sequences(self, index: slice | Tensor) -> "Noisy":
-        """Some rows of the batch.
-
-        Args:
-            index: A slice, row numbers or flags of rows.
-
-        Returns:
-            The state of these rows alone.
-        """
-        return Noisy(*(None if part is None else part[index] for part in self._parts))  # type: ignore[arg-type]
+        """Some rows of the batch."""
+        parts = (self.tokens, self.t, self.alpha_t, self.aux, self.given, self.place, self.evidence)
+        return Noisy(*[None if part is None else part[index] for part in parts])  # type: ignore[arg-type]
 
     def positions(self, where: "Flags | Positions") -> "Noisy":
-        """Some positions as sequences of length one: every law here is local given a prediction.
-
-        Args:
-            where: The positions to take out, by flags or by index.
-
-        Returns:
-            A state of shape [positions, 1], in reading order, that remembers each `place`.
-        """
+        """Some positions as sequences of length one: every law here is local given a prediction."""
         at = where if isinstance(where, Positions) else Positions.of(where)
-        given, aux, place = (None if part is None else at.take(part) for part in (self.given, self.aux, self.place))
+        parts = (self.tokens, self.aux, self.given, self.place, self.evidence)
+        taken = [None if part is None else part[at.row, at.column].unsqueeze(1) for part in parts]
+        tokens, aux, given, place, evidence = taken
         own = at.column.unsqueeze(1) if place is None else place
-        return Noisy(at.take(self.tokens), self.t[at.row], self.alpha_t[at.row], aux, given, own)
+        assert tokens is not None
+        return Noisy(tokens, self.t[at.row], self.alpha_t[at.row], aux, given, own, evidence)
+
+    def each_position(self) -> "Noisy":
+        """Every position as a sequence of length one, in reading order."""
+        batch, length = self.tokens.shape
+        parts = (self.tokens, self.aux, self.given, self.place, self.evidence)
+        tokens, aux, given, place, evidence = (None if part is None else part.reshape(-1, 1) for part in parts)
+        if place is None:
+            place = torch.arange(length, device=self.tokens.device).repeat(batch).unsqueeze(1)
+        t, alpha_t = (values.repeat_interleave(length) for values in (self.t, self.alpha_t))
+        assert tokens is not None
+        return Noisy(tokens, t, alpha_t, aux, given, place, evidence)
 
     def to(self, device: torch.device | str) -> "Noisy":
-        """The same state on another device; levels stay float64.
-
-        Args:
-            device: Where the tensors of the new state lie.
-
-        Returns:
-            A state with the same values; tensors already there are shared.
-        """
-        return Noisy(*(None if part is None else part.to(device) for part in self._parts))  # type: ignore[arg-type]
-
-    @property
-    def _parts(self) -> tuple[Tensor | None, ...]:
-        return self.tokens, self.t, self.alpha_t, self.aux, self.given, self.place
+        """The same state on another device; levels stay float64."""
+        parts = (self.tokens, self.t, self.alpha_t, self.aux, self.given, self.place, self.evidence)
+        return Noisy(*[None if part is None else part.to(device) for part in parts])  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -101,40 +94,18 @@ class Positions:
 
     @classmethod
     def of(cls, where: Flags) -> "Positions":
-        """The flagged positions; their number is the one thing that the host must wait for.
-
-        Args:
-            where: Flags of positions.
-
-        Returns:
-            Their indices.
-        """
+        """The flagged positions; their number is the one thing that the host must wait for."""
         return cls(*where.nonzero(as_tuple=True))
 
     def __len__(self) -> int:
         return len(self.row)
 
     def take(self, values: Shaped[Tensor, "batch length"]) -> Shaped[Tensor, "positions 1"]:
-        """The values of these positions.
-
-        Args:
-            values: One value per position of the batch.
-
-        Returns:
-            One value per position taken.
-        """
+        """The values of these positions."""
         return values[self.row, self.column].unsqueeze(1)
 
     def put(
         self, values: Shaped[Tensor, "batch length"], here: Shaped[Tensor, "positions 1"]
     ) -> Shaped[Tensor, "batch length"]:
-        """The values of the batch with those of these positions replaced.
-
-        Args:
-            values: One value per position of the batch.
-            here: The new values of these positions.
-
-        Returns:
-            New values of the batch.
-        """
+        """The values of the batch with those of these positions replaced."""
         return values.index_put((self.row, self.column), here.squeeze(1))

@@ -17,11 +17,24 @@ from tests.attack.values import FITTING, GIVEN_PAIR, LEVELS, STRANGERS, TOKENS, 
 from tests.attack.worker import Case
 from tests.attack.workspace import Workspace
 from tokenloom import objectives, samplers
-from tokenloom.processes import PROCESSES
+from tokenloom.cells import PROCESSES
+from tokenloom.couplings import COUPLINGS, Coupling
+from tokenloom.noise import NOISES, Noise
 from tokenloom.schedules import SCHEDULES
 
 METHODS = {
-    "process": ("corrupt", "prior", "bridge", "marginal", "forward", "reverse_rates", "forward_rates", "with_schedule"),
+    "process": (
+        "corrupt",
+        "prior",
+        "bridge",
+        "marginal",
+        "forward",
+        "reverse_rates",
+        "forward_rates",
+        "resample",
+        "with_schedule",
+        "with_coupling",
+    ),
     "model": ("predict", "with_process", "encode", "decode", "save"),
     "schedule": ("alpha", "alpha_prime", "inverse"),
 }
@@ -30,11 +43,12 @@ FOR_AUTHORS = (
     "Evaluator",
     "LazyPrediction",
     "LocalPrediction",
-    "Need",
     "uniform_pair",
     "Kernel",
     "Predictor",
     "Corrector",
+    "GivenTokens",
+    "Run",
 )
 """What the driver hands to kernels, and the classes they extend; nobody calls these with values of their own."""
 Subject = tuple[str, Callable[[World], Callable[..., Any]]]
@@ -46,13 +60,14 @@ def subjects() -> list[Subject]:
     for room, names in ((tl, tl.__all__), (samplers, samplers.__all__), (objectives, objectives.__all__)):
         parts = {name: getattr(room, name) for name in names}
         found += [(name, _constant(part)) for name, part in parts.items() if callable(part) and name not in FOR_AUTHORS]
-    for registry in (samplers.PREDICTORS, samplers.CORRECTORS, PROCESSES, SCHEDULES, objectives.OBJECTIVES):
+    registries: list[Any] = [samplers.PREDICTORS, samplers.CORRECTORS, PROCESSES, SCHEDULES, objectives.OBJECTIVES]
+    for registry in [*registries, NOISES, COUPLINGS]:
         found += [(registry[name].__name__, _constant(registry[name])) for name in registry]
     found += [
         (f"nn.{name}", _constant(getattr(tl.nn, name))) for name in ("DiT", "CausalTransformer", "TransformerConfig")
     ]
-    found += [("Sampler.of", _constant(tl.Sampler.of)), ("Sampler.parse", _constant(tl.Sampler.parse))]
-    found += [("Sampler.run", _constant(tl.Sampler(steps=2).run)), ("load", _constant(tl.load))]
+    found += [("Sampler.parse", _constant(tl.Sampler.parse)), ("Sampler.run", _constant(tl.Sampler(steps=2).run))]
+    found += [("Sampler.steps", _constant(tl.Sampler(steps=2).steps.__call__)), ("load", _constant(tl.load))]
     found += [
         (name, _constant(getattr(tl, name))) for name in ("sample", "nelbo", "training_loss", "convert", "draw") * 6
     ]
@@ -87,7 +102,7 @@ def case(seed: int, index: int, space: Workspace) -> Case:
     arguments = _arguments(world, name, called)
     line = ", ".join(f"{key}={told(value)}" for key, value in arguments.items())
     extra = [random.choice(STRANGERS)()] if random.random() < 0.03 else []
-    told_process = f" under {type(world.process).__name__}" if "process" in world.__dict__ else ""
+    told_process = f" under {world.process.title}" if "process" in world.__dict__ else ""
     return Case(
         "calls",
         index,
@@ -150,6 +165,12 @@ def _used(world: World, value: Any) -> Any:
         return value.alpha(LEVELS)
     if isinstance(value, tl.Process):
         return None if value.vocab_size > 10**4 else value.corrupt(TOKENS % value.vocab_size, LEVELS)
+    if isinstance(value, Noise):
+        return None if value.vocab_size > 10**4 else tl.Process(value).corrupt(TOKENS % value.vocab_size, LEVELS)
+    if isinstance(value, Coupling):
+        return tl.Process(tl.noise.Uniform(K), value).corrupt(TOKENS, LEVELS)
+    if isinstance(value, samplers.Run):
+        return [step.tokens for step in value]
     if isinstance(value, tl.Sampler):
         return value.run(tl.Oracle(torch.full((K, K), K**-2.0), tl.Uniform(K)), 2) if value.steps < 100 else None
     if isinstance(value, samplers.Predictor):

@@ -19,9 +19,9 @@ from tokenloom.data.base import SOURCES
 from tokenloom.evaluation.judges import JUDGES
 from tokenloom.nn.base import NETWORKS
 from tokenloom.objectives import OBJECTIVES
-from tokenloom.processes import PROCESSES
 from tokenloom.samplers import CORRECTORS, PREDICTORS
 from tokenloom.schedules import SCHEDULES
+from tokenloom.training.methods import methods
 
 PLAIN = ("1", "2", "3", "4", "8") * 3
 WHOLE = (*PLAIN, "0", "-1", "10000000", "1000000000000000000", "9" * 400, "1.5", "1e3", "nan", "x", "", "None")
@@ -35,7 +35,8 @@ TEXTS = (
 )  # fmt: skip
 NAMES: dict[str, Iterable[str]] = {
     "--sampler": PREDICTORS, "--samplers": PREDICTORS, "--corrector": CORRECTORS, "--correctors": CORRECTORS,
-    "--method": PROCESSES, "--objective": OBJECTIVES, "--schedule": SCHEDULES, "--data.kind": SOURCES,
+    "--method": (*methods(), "audm:noise=unigram", "udm:noise=x"),
+    "--objective": OBJECTIVES, "--schedule": SCHEDULES, "--data.kind": SOURCES,
     "--network.kind": NETWORKS, "--judge": JUDGES,
 }  # fmt: skip
 """Options whose values are the names of a registry."""

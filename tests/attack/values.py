@@ -15,11 +15,14 @@ import torch
 from torch import Tensor
 
 import tokenloom as tl
+from tokenloom.cells import PROCESSES
+from tokenloom.couplings import COUPLINGS
 from tokenloom.models.tokenizer_sources import build_tokenizer
+from tokenloom.noise import NOISES
 from tokenloom.objectives import OBJECTIVES
-from tokenloom.processes import PROCESSES
 from tokenloom.samplers import CORRECTORS, PREDICTORS
 from tokenloom.schedules import SCHEDULES
+from tokenloom.support.registry import required_of
 
 K, LENGTH, ROWS = 5, 4, 2
 TOKENS = torch.tensor([[0, 1, 2, 3], [4, 3, 2, 1]])
@@ -35,14 +38,21 @@ class World:
 
     @cached_property
     def process(self) -> tl.Process:
-        """A registered process."""
-        return self.of_kind(PROCESSES[self.random.choice(list(PROCESSES))])
+        """A registered process, or any noise under any coupling that exists for it."""
+        found: tl.Process
+        if self.random.random() < 0.7:
+            found = self.of_kind(PROCESSES[self.random.choice(list(PROCESSES))])
+            return found
+        noise, coupling = self.fitting("noise"), self.fitting("coupling")
+        try:
+            found = tl.Process(noise, coupling)
+        except ValueError:
+            found = tl.Process(noise)
+        return found
 
-    def of_kind(self, kind: type[tl.Process]) -> tl.Process:
-        """A process of a class, with what it needs."""
-        needs: dict[str, Any] = (
-            {"pi": torch.full((LENGTH, K), 1 / K)} if any(item.name == "pi" for item in fields(kind)) else {}
-        )
+    def of_kind(self, kind: Callable[..., Any]) -> Any:
+        """A process or a noise of a kind, with what it needs."""
+        needs: dict[str, Any] = {"pi": torch.full((LENGTH, K), 1 / K)} if "pi" in required_of(kind) else {}
         return kind(K, **needs)
 
     @cached_property
@@ -50,7 +60,7 @@ class World:
         """A tiny network under the process, or an exact law."""
         if not self.process.sequential and self.random.random() < 0.3:
             return tl.Oracle(torch.full((K,) * LENGTH, K**-4.0), self.process)
-        return tl.DiffusionModel(self.network(), self.process, predicts=self.process.default_predicts)
+        return tl.DiffusionModel(self.network(), self.process, predicts=self.process.preferred)
 
     def network(self) -> Any:
         """A tiny network for the process."""
@@ -104,13 +114,16 @@ FITTING: dict[str, Callable[[World], Any]] = {
     "x_t": lambda world: world.noisy.tokens, "x_0": one_of(TOKENS), "x_s": lambda world: world.noisy.tokens,
     "alpha_t": one_of(LEVELS), "alpha": one_of(LEVELS), "t": one_of(LEVELS, LEVELS.double()), "s": one_of(LEVELS / 2),
     "process": lambda world: world.process, "aux": lambda world: world.noisy.aux, "noisy": lambda world: world.noisy,
+    "noise": lambda world: world.of_kind(NOISES[world.random.choice(list(NOISES))]),
+    "coupling": lambda world: COUPLINGS[world.random.choice(list(COUPLINGS))](), "p_uniform": one_of(0.1, 0.5),
     "endpoint": lambda world: world.random.choice((TOKENS, world.posterior())), "model": lambda world: world.model,
-    "network": lambda world: world.network(), "predicts": lambda world: world.process.default_predicts,
+    "network": lambda world: world.network(), "predicts": lambda world: world.process.preferred,
     "tokenizer": lambda world: build_tokenizer("characters", ["abcde"]), "about": one_of(None, tl.About(step=3)),
     "p0": one_of(torch.full((K,) * 2, K**-2.0)), "initial": one_of(torch.full((K,), 1 / K)), "length": one_of(LENGTH),
     "transition": one_of(torch.full((K, K), 1 / K)), "batch": one_of(ROWS), "steps": one_of(1, 2, 4, 8),
     "sampler": registered(PREDICTORS), "predictor": lambda world: PREDICTORS[world.random.choice(list(PREDICTORS))](),
-    "corrector": registered(CORRECTORS), "truncation": one_of(None, tl.Truncation(top_p=0.5)), "given": one_of(FLAGS),
+    "corrector": lambda world: CORRECTORS[world.random.choice(list(CORRECTORS))](), "given": one_of(FLAGS),
+    "truncation": one_of(None, tl.Truncation(top_p=0.5)),
     "temperature": one_of(1.0, 0.5), "top_p": one_of(1.0, 0.5), "top_k": one_of(None, 2), "forbid": one_of((), (1,)),
     "on": one_of(tl.Denoiser, tl.LeaveOneOut), "grid": one_of("uniform", "cosine"), "show_given": one_of("auto"),
     "generator": lambda world: world.random.choice((None, torch.Generator().manual_seed(1), tl.RowGenerators([1, 2]))),

@@ -21,7 +21,7 @@ def test_ctrl_c_ends_a_command_with_130(
         signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(Sampler, "run", interrupted)
-    monkeypatch.setattr(likelihood, "training_loss", interrupted)
+    monkeypatch.setattr(likelihood, "loss_at", interrupted)
     with pytest.raises(SystemExit) as end:
         main(arguments)
     assert end.value.code == 130

@@ -141,6 +141,7 @@ def test_every_sampler_is_listed(text: str, capsys: pytest.CaptureFixture[str]) 
     main(["sample", text, "--sampler", "list"])
     printed = capsys.readouterr().out
     assert all(name in printed for name in [*PREDICTORS, *CORRECTORS])
+    assert f"(needs {PREDICTORS['confidence'].needs})" in " ".join(printed.split())
 
 
 def test_the_bundled_text_model_goes_on_where_a_prompt_ends(capsys: pytest.CaptureFixture[str]) -> None:

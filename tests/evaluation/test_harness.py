@@ -36,7 +36,7 @@ PROCESSES = [tl.Masked(3), tl.Uniform(3), tl.AbsorbingUniform(3)]
 
 
 def oracle(process: tl.Process, transition: torch.Tensor = TRANSITION, length: int = LENGTH) -> tl.MarkovOracle:
-    return tl.MarkovOracle(INITIAL, transition, length, process, predicts=process.default_predicts)
+    return tl.MarkovOracle(INITIAL, transition, length, process, predicts=process.preferred)
 
 
 def language_model(process: tl.Process, transition: torch.Tensor = TRANSITION, **options: Any) -> TokenloomLM:
@@ -50,7 +50,7 @@ def random_network(process: tl.Process) -> tl.DiffusionModel:
     network = kind(TransformerConfig(3, process.input_states, LENGTH, 16, 1, 2, 8, time=not process.sequential))
     for parameter in network.parameters():
         torch.nn.init.normal_(parameter, std=0.3)
-    return tl.DiffusionModel(network.eval(), process, None, process.default_predicts, Characters(ALPHABET))
+    return tl.DiffusionModel(network.eval(), process, None, process.preferred, Characters(ALPHABET))
 
 
 def log_p(context: str, continuation: str) -> float:
@@ -323,7 +323,7 @@ def test_the_command_answers_tasks_and_writes_its_figures(tmp_path: Path, capsys
     main(["evaluate", "shakespeare-udm-loo", *arguments])
     shown = capsys.readouterr().out
     assert "light" in shown
-    assert "lower bound, UniformNELBO, 8 samples per request" in " ".join(shown.split())
+    assert "lower bound, MarkovNELBO, 8 samples per request" in " ".join(shown.split())
     record = json.loads((tmp_path / "out" / "harness-shakespeare-udm-loo.json").read_text())
     assert record["provenance"]["model"] == "shakespeare-udm-loo"
     assert record["figures"][0]["value"] == 1.0  # words of the play are far likelier than letters at random

@@ -11,7 +11,7 @@ from torch import Tensor
 import tokenloom as tl
 from tests import brute
 from tests.laws.helpers import EXACT
-from tokenloom.objectives import FiniteStep, JumpNELBO, Objective, RateNELBO, ScoreEntropy, UniformNELBO
+from tokenloom.objectives import FiniteStep, JumpNELBO, MarkovNELBO, Objective, RateNELBO, ScoreEntropy
 from tokenloom.posteriors import Posterior
 
 K, L = 3, 2
@@ -21,15 +21,19 @@ ENTROPY = -float((P0 * P0.log()).sum())
 UNIFORM, MASKED = tl.Uniform(K, schedule=EXACT), tl.Masked(K, schedule=EXACT)
 ABSORBING, COUPLED = tl.AbsorbingUniform(K, schedule=EXACT), tl.MaxCoupling(K, schedule=EXACT)
 INTERPOLATING = tl.Interpolating(K, PI, schedule=EXACT)
+ABSORBING_TABLE = INTERPOLATING.with_coupling(tl.couplings.Absorbing())
 Case = tuple[tl.Process, Objective, type[Posterior]]
 TIGHT: list[Case] = [
-    (UNIFORM, UniformNELBO(), tl.LeaveOneOut),
-    (UNIFORM, UniformNELBO(), tl.Denoiser),
+    (UNIFORM, MarkovNELBO(), tl.LeaveOneOut),
+    (UNIFORM, MarkovNELBO(), tl.Denoiser),
     (UNIFORM, ScoreEntropy(), tl.Score),
     (MASKED, JumpNELBO(), tl.Denoiser),
     (MASKED, JumpNELBO(), tl.LeaveOneOut),
     (MASKED, ScoreEntropy(), tl.Score),
     (ABSORBING, JumpNELBO(), tl.Denoiser),
+    (ABSORBING_TABLE, JumpNELBO(), tl.Denoiser),
+    (INTERPOLATING, MarkovNELBO(), tl.LeaveOneOut),
+    (INTERPOLATING, MarkovNELBO(), tl.Denoiser),
     (INTERPOLATING, RateNELBO(), tl.LeaveOneOut),
     (INTERPOLATING, RateNELBO(), tl.Denoiser),
     (INTERPOLATING, RateNELBO(), tl.Score),
@@ -46,30 +50,42 @@ STEPPED: list[Case] = [
 
 def label(case: object) -> str | None:
     if isinstance(case, tuple):
-        return "-".join([type(case[0]).__name__, type(case[1]).__name__, case[2].__name__])
+        return "-".join([case[0].name, type(case[1]).__name__, case[2].__name__])
     return None
 
 
-def noise_tables(process: tl.Process) -> tuple[list[Tensor], Tensor | None]:
-    """pi from its definition, once or for every U, and every U."""
-    if isinstance(process, tl.AbsorbingUniform):
-        every = brute.sequences(K, L)
-        return [brute.point_pi(u, K) for u in every.tolist()], every
-    if isinstance(process, tl.Masked):
-        return [brute.point_pi([process.mask] * L, process.num_states)], None
-    return [process.pi if isinstance(process, tl.Interpolating) else brute.uniform_pi(K, L)], None
+def noise_table(process: tl.Process) -> Tensor:
+    """pi from its definition, [L, states]."""
+    if isinstance(process.noise, tl.noise.Mask):
+        return brute.point_pi([process.noise.mask] * L, process.num_states)
+    return process.noise.pi if isinstance(process.noise, tl.noise.Table) else brute.uniform_pi(K, L)
+
+
+def shows_u(process: tl.Process) -> bool:
+    return isinstance(process.coupling, tl.couplings.Absorbing)
+
+
+def given_each_u(process: tl.Process, alpha: float) -> Tensor:
+    """p(x_0, x_t, U) as [U, x_0, x_t], with a single U where none is shown."""
+    pi = noise_table(process)
+    if not shows_u(process):
+        return brute.joint(P0, pi, alpha).unsqueeze(0)
+    every = brute.sequences(K, L)
+    weights = pi[torch.arange(L), every].prod(-1)
+    tables = [brute.joint(P0, brute.point_pi(u, K), alpha) for u in every.tolist()]
+    return weights[:, None, None] * torch.stack(tables)
 
 
 @cache
 def weighted_states(process: tl.Process, t: float) -> tuple[tl.Noisy, Tensor, Tensor]:
     """Every (x_0, x_t, U) of positive probability at time t: the states, x_0 and the probabilities."""
     time = torch.tensor([t], dtype=torch.float64)
-    tables, absorbing = noise_tables(process)
-    joint = torch.stack([brute.joint(P0, pi, float(process.alpha(time))) for pi in tables]) / len(tables)
+    joint = given_each_u(process, float(process.alpha(time)))
     u, row, column = (joint > 0).nonzero(as_tuple=True)
     sequences = brute.sequences(process.num_states, L)
     full = time.expand(len(u))
-    noisy = tl.Noisy(sequences[column], full, process.alpha(full), None if absorbing is None else absorbing[u])
+    aux = brute.sequences(K, L)[u] if shows_u(process) else None
+    noisy = tl.Noisy(sequences[column], full, process.alpha(full), aux)
     return noisy, sequences[row], joint[u, row, column]
 
 
@@ -107,7 +123,7 @@ def oracle_table(process: tl.Process, predicts: type[Posterior], t: float) -> Te
     """The exact posterior at every (x_t, U), impossible states included (any finite value there)."""
     tokens = brute.sequences(process.num_states, L)
     aux = None
-    if isinstance(process, tl.AbsorbingUniform):
+    if shows_u(process):
         tokens, aux = tokens.repeat_interleave(K**L, 0), brute.sequences(K, L).repeat(K**L, 1)
     time = torch.full((len(tokens),), t, dtype=torch.float64)
     predicted = tl.Oracle(P0, process, predicts=predicts).predict(tl.Noisy(tokens, time, process.alpha(time), aux))

@@ -6,9 +6,6 @@ from torch import Tensor
 import tokenloom as tl
 from tests import brute
 from tokenloom.posteriors import Posterior
-from tokenloom.processes import bridges
-from tokenloom.processes.mixtures import Mixture
-from tokenloom.support.log_space import split_probability
 
 TOLERANCE = 1e-10
 EXACT = tl.LinearSchedule(eps=0.0)
@@ -27,16 +24,6 @@ def time(alpha: float, noisy: tl.Noisy) -> Tensor:
 
 def assert_close(actual: Tensor, expected: Tensor) -> None:
     torch.testing.assert_close(actual, expected, rtol=TOLERANCE, atol=TOLERANCE)
-
-
-def plugged_in(process: tl.Process, noisy: tl.Noisy, s: Tensor, nu: tl.LeaveOneOut) -> Mixture:
-    """Bayes' bridge with nu in the place of x_0, whether or not the process makes its steps from it."""
-    alpha_s, alpha_t = process.alpha(s)[:, None], noisy.alpha_t[:, None]
-    kept, lost = bridges.survival(alpha_s, alpha_t)
-    noise = process.noise(noisy)
-    pi, (p, _) = noise.probability_of(noisy.tokens), split_probability(nu.logits, noisy.tokens)
-    weights = bridges.canonical(alpha_s, alpha_t, kept * (1 - alpha_s) * pi, lost * pi, p)
-    return Mixture(weights, noisy.tokens, nu.logits, noise)
 
 
 def probabilities(posterior: Posterior) -> Tensor:

@@ -10,8 +10,10 @@ import tokenloom as tl
 from tests import brute
 from tests.laws.helpers import EXACT, assert_close, assert_lifted_step, every_state, probabilities
 from tests.statistics import assert_frequencies
+from tokenloom.couplings.base import probability_lost
 
 K, L = 3, 2
+PROCESS = tl.AbsorbingUniform(K, schedule=EXACT)
 STEPS = [(0.85, 0.6), (0.6, 0.25), (0.3, 0.0)]
 SEQUENCES = brute.sequences(K, L)
 NUMBER = K**L
@@ -41,11 +43,12 @@ def over_sequences(each: Tensor) -> Tensor:
 
 
 def resampling(alpha_s: float) -> Tensor:
-    """p(U_s | x_0, x_s) from the package, as [x_0, x_s, U_s]."""
+    """p(U_s | x_0, x_s) as [x_0, x_s, U_s]: x_s where the package says that it is lost, a uniform token elsewhere."""
     x_0, x_s = SEQUENCES.repeat_interleave(NUMBER, 0), SEQUENCES.repeat(NUMBER, 1)
-    s = torch.full((len(x_0),), 1 - alpha_s, dtype=torch.float64)
-    law = tl.AbsorbingUniform(K, schedule=EXACT).resampling_law(x_0, x_s, s)
-    return over_sequences(law.dense()).view(NUMBER, NUMBER, NUMBER)
+    level = torch.full((len(x_0),), alpha_s, dtype=torch.float64)
+    lost = probability_lost(PROCESS, x_0, tl.Noisy(x_s, 1 - level, level)).unsqueeze(-1)
+    each = lost * torch.nn.functional.one_hot(x_s, K) + (1 - lost) / K
+    return over_sequences(each).view(NUMBER, NUMBER, NUMBER)
 
 
 def uniform_bridge(alpha_s: float, alpha_t: float) -> Tensor:
@@ -67,7 +70,7 @@ def lifted_kernel(p0: Tensor, alpha_s: float, alpha_t: float) -> Tensor:
 def test_uniform_forward_law_is_a_mixture_of_absorbing_state_laws(alpha: float) -> None:
     noisy = every_pair(alpha)
     x_0 = noisy.tokens
-    given_u = tl.AbsorbingUniform(K, schedule=EXACT).marginal(noisy, x_0).dense()
+    given_u = PROCESS.marginal(noisy, x_0).dense()
     averaged = over_sequences(given_u).view(NUMBER, NUMBER, NUMBER).mean(1)
     assert_close(averaged, brute.kernel(alpha, brute.uniform_pi(K, L)))
 
@@ -77,7 +80,7 @@ def test_absorbing_posterior_is_exact_and_degenerate_where_x_t_differs_from_u(al
     p0 = brute.random_p0(K, L)
     noisy = every_pair(alpha)
     assert noisy.aux is not None
-    predicted = tl.Oracle(p0, tl.AbsorbingUniform(K, schedule=EXACT), predicts=tl.Denoiser).predict(noisy)
+    predicted = tl.Oracle(p0, PROCESS, predicts=tl.Denoiser).predict(noisy)
     posterior, _ = joint_posterior(p0, alpha)
     folded = posterior.view(NUMBER**2, K, K)
     assert_close(probabilities(predicted), torch.stack([folded.sum(2), folded.sum(1)], 1))
@@ -91,7 +94,7 @@ def test_absorbing_posterior_depends_on_time_where_x_t_equals_u(alpha: float) ->
     p0 = brute.random_p0(K, 1)
     tokens = torch.arange(K).unsqueeze(1)
     level = torch.full((K,), alpha, dtype=torch.float64)
-    oracle = tl.Oracle(p0, tl.AbsorbingUniform(K, schedule=EXACT), predicts=tl.Denoiser)
+    oracle = tl.Oracle(p0, PROCESS, predicts=tl.Denoiser)
     predicted = oracle.predict(tl.Noisy(tokens, 1 - level, level, tokens))
     own = probabilities(predicted).squeeze(1).diagonal()
     assert_close(own, p0 / (1 - alpha * (1 - p0)))
@@ -137,14 +140,15 @@ def test_resampled_absorbing_chain_has_the_joint_law_of_the_uniform_reverse_chai
 
 def test_drawn_absorbing_states_follow_their_law() -> None:
     """200,000 draws for each of x_s = x_0 and x_s != x_0; false-alarm rate 1e-6 each."""
-    process, count = tl.AbsorbingUniform(K, schedule=EXACT), 200_000
+    count = 200_000
     x_0 = torch.tensor([[0, 0]]).expand(count, 2).contiguous()
     x_s = torch.tensor([[0, 2]]).expand(count, 2).contiguous()
     s = torch.full((count,), 0.7, dtype=torch.float64)
-    law = process.resampling_law(x_0, x_s, s)
-    drawn = law.draw(torch.Generator().manual_seed(16))
+    drawn = PROCESS.resample(x_0, x_s, s, torch.Generator().manual_seed(16))
+    assert drawn is not None
+    law = resampling(0.3)[0, 2].view(K, K)
     for position in range(2):
-        assert_frequencies(torch.bincount(drawn[:, position], minlength=K), law.dense()[0, position])
+        assert_frequencies(torch.bincount(drawn[:, position], minlength=K), law.sum(1 - position))
 
 
 @pytest.mark.parametrize("alpha", brute.ALPHAS)

@@ -6,15 +6,27 @@ from torch import Tensor
 
 import tokenloom as tl
 from tests import brute
-from tests.laws.exact_cases import ABSORBING, COUPLED, MASKED, STEPPED, UNIFORM, Case, K, L, label, weighted_states
+from tests.laws.exact_cases import (
+    ABSORBING,
+    COUPLED,
+    INTERPOLATING,
+    MASKED,
+    STEPPED,
+    UNIFORM,
+    Case,
+    K,
+    L,
+    label,
+    weighted_states,
+)
 from tests.laws.helpers import EXACT, assert_close
 from tokenloom.objectives import (
     CrossEntropy,
     FiniteStep,
     JumpNELBO,
+    MarkovNELBO,
     RateNELBO,
     ScoreEntropy,
-    UniformNELBO,
     step_divergence,
 )
 from tokenloom.posteriors import Posterior
@@ -38,7 +50,7 @@ def test_uniform_bound_is_the_sum_over_jumps_it_stands_for(predicts: type[Poster
     prediction = predicts(logits)  # type: ignore[call-arg]
     model = UNIFORM.reverse_rates(noisy, prediction).off_diagonal()
     exact = UNIFORM.reverse_rates(noisy, x_0).off_diagonal()
-    assert_close(UniformNELBO().per_token(prediction, x_0, noisy, UNIFORM), phi(exact, model).sum(-1))
+    assert_close(MarkovNELBO().per_token(prediction, x_0, noisy, UNIFORM), phi(exact, model).sum(-1))
 
 
 @pytest.mark.parametrize("t", [0.1, 0.5, 0.95])
@@ -53,11 +65,11 @@ def test_denoiser_coordinates_are_the_linear_bridge_bound_of_the_paper(t: float)
 
     terms = phi(bracket(clean), bracket(mu)).scatter(-1, x_t, 0.0)
     paper = 1 / alpha / K * terms.sum(-1)
-    assert_close(UniformNELBO().per_token(tl.Denoiser(logits), x_0, noisy, UNIFORM), paper)
+    assert_close(MarkovNELBO().per_token(tl.Denoiser(logits), x_0, noisy, UNIFORM), paper)
 
 
 @pytest.mark.parametrize("t", [0.1, 0.5, 0.95])
-@pytest.mark.parametrize("process", [MASKED, ABSORBING, COUPLED], ids=lambda process: type(process).__name__)
+@pytest.mark.parametrize("process", [MASKED, ABSORBING, COUPLED], ids=lambda process: process.title)
 def test_jump_bound_is_the_sum_over_jumps_it_stands_for(process: tl.Process, t: float) -> None:
     noisy, x_0, logits = random_case(process, t)
     prediction = tl.Denoiser(logits)
@@ -69,12 +81,15 @@ def test_jump_bound_is_the_sum_over_jumps_it_stands_for(process: tl.Process, t: 
 @pytest.mark.parametrize("t", [0.1, 0.5, 0.95])
 @pytest.mark.parametrize("predicts", [tl.LeaveOneOut, tl.Denoiser])
 def test_the_bound_of_any_rates_is_the_closed_form_where_there_is_one(predicts: type[Posterior], t: float) -> None:
-    """UDM's for its own chain and for a table of uniform noise, the jump bound for every one-way chain."""
+    """One for every Markov chain, which for a table of uniform noise is UDM's, and the jump bound for one-way ones."""
     noisy, x_0, logits = random_case(UNIFORM, t)
     prediction = predicts(logits)  # type: ignore[call-arg]
-    closed = UniformNELBO().per_token(prediction, x_0, noisy, UNIFORM)
+    closed = MarkovNELBO().per_token(prediction, x_0, noisy, UNIFORM)
     for process in (UNIFORM, tl.Interpolating(K, brute.uniform_pi(K, L), schedule=EXACT)):
         assert_close(RateNELBO().per_token(prediction, x_0, noisy, process), closed)
+        assert_close(MarkovNELBO().per_token(prediction, x_0, noisy, process), closed)
+    markov = MarkovNELBO().per_token(prediction, x_0, noisy, INTERPOLATING)
+    assert_close(RateNELBO().per_token(prediction, x_0, noisy, INTERPOLATING), markov)
     for one_way in (MASKED, ABSORBING, COUPLED):
         noisy, x_0, logits = random_case(one_way, t)
         prediction = predicts(logits)  # type: ignore[call-arg]
@@ -82,36 +97,21 @@ def test_the_bound_of_any_rates_is_the_closed_form_where_there_is_one(predicts: 
         assert_close(RateNELBO().per_token(prediction, x_0, noisy, one_way), closed)
 
 
-class UntoldMasked(tl.Masked):
-    """MDM that does not say it is one-way, and so is scored from its bridges."""
-
-    one_way = False
-
-
-class UntoldAbsorbing(tl.AbsorbingUniform):
-    one_way = False
-
-
-class UntoldCoupling(tl.MaxCoupling):
-    one_way = False
-
-
 @pytest.mark.parametrize(("s", "t"), [(0.0, 0.25), (0.25, 0.5), (0.9, 1.0)])
 @pytest.mark.parametrize("predicts", [tl.LeaveOneOut, tl.Denoiser])
 def test_the_divergence_of_any_bridges_is_the_closed_form_where_there_is_one(
-    predicts: type[Posterior], s: float, t: float
+    predicts: type[Posterior], s: float, t: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pairs: list[tuple[tl.Process, tl.Process]] = [
-        (UNIFORM, tl.Interpolating(K, brute.uniform_pi(K, L), schedule=EXACT)),
-        (MASKED, UntoldMasked(K, schedule=EXACT)),
-        (ABSORBING, UntoldAbsorbing(K, schedule=EXACT)),
-        (COUPLED, UntoldCoupling(K, schedule=EXACT)),
-    ]
-    for process, other in pairs:
+    """A table of uniform noise, and one-way chains that do not say so, are scored from their bridges."""
+    table = tl.Interpolating(K, brute.uniform_pi(K, L), schedule=EXACT)
+    for process in (UNIFORM, MASKED, ABSORBING, COUPLED):
         noisy, x_0, logits = random_case(process, t)
         prediction = predicts(logits)  # type: ignore[call-arg]
         time = torch.full_like(noisy.t, s)
-        closed, dense = (step_divergence(prediction, x_0, noisy, time, each) for each in (process, other))
+        closed = step_divergence(prediction, x_0, noisy, time, process)
+        with monkeypatch.context() as patch:
+            patch.setattr(tl.Process, "one_way", False)
+            dense = step_divergence(prediction, x_0, noisy, time, table if process is UNIFORM else process)
         assert_close(dense, closed)
         assert closed.max() > 0.01
 
@@ -133,7 +133,7 @@ def test_finite_bound_is_the_divergence_of_the_bridges(case: Case, t: float) -> 
 def test_score_entropy_of_converted_scores_is_the_uniform_bound(t: float) -> None:
     noisy, x_0, logits = random_case(UNIFORM, t)
     score = tl.convert(tl.LeaveOneOut(logits), tl.Score, noisy.tokens, noisy.alpha_t, UNIFORM)
-    bound = UniformNELBO().per_token(tl.LeaveOneOut(logits), x_0, noisy, UNIFORM)
+    bound = MarkovNELBO().per_token(tl.LeaveOneOut(logits), x_0, noisy, UNIFORM)
     assert_close(ScoreEntropy().per_token(score, x_0, noisy, UNIFORM), bound)
 
 
@@ -157,8 +157,8 @@ def test_bounds_hold_in_float32(size: int, t: float) -> None:
     time = torch.tensor([t])
     noisy = tl.Noisy(x_t, time, process.alpha(time))
     for objective, predicts in (
-        (UniformNELBO(), tl.LeaveOneOut),
-        (UniformNELBO(), tl.Denoiser),
+        (MarkovNELBO(), tl.LeaveOneOut),
+        (MarkovNELBO(), tl.Denoiser),
         (CrossEntropy(), tl.LeaveOneOut),
         (FiniteStep(1000), tl.LeaveOneOut),
     ):
@@ -178,6 +178,6 @@ def test_a_sure_denoiser_is_read_accurately_in_float32(gap: float) -> None:
     time = torch.tensor([1e-3])
     noisy = tl.Noisy(x_t, time, process.alpha(time))
     single, double = (
-        UniformNELBO().per_token(tl.Denoiser(values), x_0, noisy, process) for values in (logits, logits.double())
+        MarkovNELBO().per_token(tl.Denoiser(values), x_0, noisy, process) for values in (logits, logits.double())
     )
     torch.testing.assert_close(single, double, rtol=1e-4, atol=1e-9)

@@ -10,6 +10,7 @@ import tokenloom as tl
 from tests import brute
 from tests.laws.exact_cases import (
     ABSORBING,
+    ABSORBING_TABLE,
     COUPLED,
     ENTROPY,
     INTERPOLATING,
@@ -27,7 +28,8 @@ from tests.laws.exact_cases import (
     label,
 )
 from tests.laws.helpers import assert_close
-from tokenloom.objectives import FiniteStep, JumpNELBO, Objective, PriorTerm, RateNELBO, UniformNELBO
+from tokenloom.objectives import FiniteStep, JumpNELBO, MarkovNELBO, Objective, PriorTerm, RateNELBO
+from tokenloom.objectives.prior_term import leaves_signal, needs_no_network
 from tokenloom.posteriors import Posterior
 
 
@@ -63,11 +65,20 @@ def total_correlation(law: Tensor, states: int) -> float:
     return float((torch.xlogy(table, table) - torch.xlogy(table, product)).sum())
 
 
+def prior_price(process: tl.Process, x_0: Tensor, predicts: type[Posterior]) -> Tensor:
+    """What is paid at t = 1, from the noise alone where that is enough, else from the oracle's prediction."""
+    if needs_no_network(process):
+        return PriorTerm().closed_form(x_0, process, None)
+    noisy = PriorTerm().state(process, x_0, torch.Generator().manual_seed(6), None)
+    prediction = tl.Oracle(P0, process, predicts=predicts).predict(noisy)
+    return PriorTerm().per_token(prediction, x_0, noisy, process)
+
+
 PARTIAL = torch.tensor([[0.6, 0.4, 0.0], [0.0, 0.3, 0.7]], dtype=torch.float64)
 """Noise that never shows token 2 at the first position, nor token 0 at the second."""
 LEFT: list[tuple[tl.Process, Objective, Tensor]] = [
-    (UNIFORM, UniformNELBO(), brute.uniform_pi(K, L)),
-    (INTERPOLATING, RateNELBO(), PI),
+    (UNIFORM, MarkovNELBO(), brute.uniform_pi(K, L)),
+    (INTERPOLATING, MarkovNELBO(), PI),
     (MASKED, JumpNELBO(), brute.point_pi([K] * L, K + 1)),
     (tl.Interpolating(K, PARTIAL), RateNELBO(), PARTIAL),
 ]
@@ -85,9 +96,8 @@ def test_prior_term_completes_the_bound_where_signal_is_left_at_the_end(
     process, objective, pi = case[0].with_schedule(tl.LinearSchedule(eps=eps)), *case[1:]
     bound = integral(process, objective, predicts)
     x_0 = brute.sequences(K, L)
-    noisy = PriorTerm().corrupt(process, x_0, torch.ones(len(x_0)), torch.Generator().manual_seed(6))
-    prediction = tl.Oracle(P0, process, predicts=predicts).predict(noisy)
-    price = PriorTerm().per_token(prediction, x_0, noisy, process).sum(-1)
+    price = prior_price(process, x_0, predicts).sum(-1)
+    assert leaves_signal(process)
     p_1, prior = brute.marginal(P0, pi, eps), brute.kernel(0.0, pi)[0]
     start = total_correlation(p_1, pi.shape[1]) if bool((pi == 0).any()) else float((p_1 * (p_1 / prior).log()).sum())
     assert float(price.max()) > 1e-4
@@ -102,18 +112,20 @@ def test_prior_divergence_is_the_sum_over_states_it_stands_for(eps: float) -> No
     for process, pi in covering:
         ended = process.with_schedule(tl.LinearSchedule(eps=eps))
         q = eps * torch.eye(K, dtype=torch.float64).unsqueeze(1) + (1 - eps) * pi
-        found = ended.prior_divergence(ended.prior(K, L), x_0)
-        assert found is not None
-        assert_close(found, (q * (q / pi).log()).sum(-1))
-    for other in (MASKED, ABSORBING, tl.Interpolating(K, PARTIAL)):
-        assert other.prior_divergence(other.prior(K, L), x_0) is None
+        assert needs_no_network(ended)
+        assert_close(PriorTerm().closed_form(x_0, ended, None), (q * (q / pi).log()).sum(-1))
+    for other in (MASKED, ABSORBING, ABSORBING_TABLE, tl.Interpolating(K, PARTIAL)):
+        assert not needs_no_network(other)
 
 
-@pytest.mark.parametrize(
-    "process", [UNIFORM, MASKED, ABSORBING, INTERPOLATING], ids=lambda process: type(process).__name__
-)
+@pytest.mark.parametrize("process", [UNIFORM, MASKED, ABSORBING, INTERPOLATING], ids=lambda process: process.title)
 def test_prior_term_is_0_where_no_signal_is_left(process: tl.Process) -> None:
     x_0 = brute.sequences(K, L)
-    noisy = PriorTerm().corrupt(process, x_0, torch.ones(len(x_0)), torch.Generator().manual_seed(6))
+    nothing = torch.zeros(len(x_0), L, dtype=torch.float64)
+    assert not leaves_signal(process)
+    if needs_no_network(process):
+        assert_close(PriorTerm().closed_form(x_0, process, None), nothing)
+        return
+    noisy = PriorTerm().state(process, x_0, torch.Generator().manual_seed(6), None)
     prediction = tl.Denoiser(torch.randn(len(x_0), L, K, dtype=torch.float64))
-    assert_close(PriorTerm().per_token(prediction, x_0, noisy, process), torch.zeros(len(x_0), L, dtype=torch.float64))
+    assert_close(PriorTerm().per_token(prediction, x_0, noisy, process), nothing)

@@ -6,7 +6,7 @@ from torch import Tensor
 
 import tokenloom as tl
 from tests import brute
-from tests.laws.helpers import EXACT, assert_close, every_state, plugged_in, probabilities, time
+from tests.laws.helpers import EXACT, assert_close, every_state, probabilities, time
 
 K = 4
 STEPS = [(0.85, 0.6), (0.6, 0.25), (0.3, 0.0), (1.0, 0.4)]
@@ -88,8 +88,8 @@ def test_masked_bridge_is_affine_and_completed_by_staying(alpha_s: float, alpha_
     gamma_2 = (alpha_s - alpha_t) / (1 - alpha_t)
     expected = torch.eye(K + 1, dtype=torch.float64)
     expected[K] = torch.cat([gamma_2 * nu[K], torch.tensor([1 - gamma_2], dtype=torch.float64)])
-    for law in (process.bridge(noisy, s, tl.Denoiser(logits)), plugged_in(process, noisy, s, tl.LeaveOneOut(logits))):
-        assert_close(law.dense().squeeze(1), expected)
+    for prediction in (tl.Denoiser(logits), tl.LeaveOneOut(logits)):
+        assert_close(process.bridge(noisy, s, prediction).dense().squeeze(1), expected)
 
 
 @pytest.mark.parametrize(("alpha_s", "alpha_t"), STEPS)

@@ -47,7 +47,7 @@ def values(posterior: Posterior) -> Tensor:
     return posterior.log_ratios.exp() if isinstance(posterior, tl.Score) else probabilities(posterior)
 
 
-@pytest.mark.parametrize("case", full_support(), ids=lambda case: type(case[0]).__name__)
+@pytest.mark.parametrize("case", full_support(), ids=lambda case: case[0].title)
 @pytest.mark.parametrize("alpha", brute.ALPHAS)
 @pytest.mark.parametrize(("source", "target"), list(itertools.product(REPRESENTATIONS, REPRESENTATIONS)))
 def test_every_conversion_gives_the_enumerated_posterior(
@@ -91,7 +91,7 @@ def test_uniform_conversions_have_the_closed_forms_of_the_paper(alpha: float) ->
     assert_close(probabilities(to_leave_one_out), backward)
 
 
-@pytest.mark.parametrize("case", full_support(), ids=lambda case: type(case[0]).__name__)
+@pytest.mark.parametrize("case", full_support(), ids=lambda case: case[0].title)
 @pytest.mark.parametrize("alpha", brute.ALPHAS)
 def test_gibbs_conditional_is_a_ratio_of_marginals(case: tuple[tl.Process, Tensor], alpha: float) -> None:
     process, pi = case
@@ -130,7 +130,7 @@ def test_masked_conversions_agree_with_enumeration(alpha: float, mask_id: int | 
             p0 = p0.index_fill(axis, torch.tensor([mask_id]), 0.0)
         p0 = p0 / p0.sum()
     process = tl.Masked(K, mask_id=mask_id, schedule=EXACT)
-    pi = brute.point_pi([process.mask] * L, process.num_states)
+    pi = brute.point_pi([K if mask_id is None else mask_id] * L, process.num_states)
     noisy = every_state(process.num_states, L, alpha)
     possible = brute.marginal(p0, pi, alpha) > 0
     noisy = tl.Noisy(noisy.tokens[possible], noisy.t[possible], noisy.alpha_t[possible])
@@ -146,7 +146,7 @@ def test_masked_conversions_agree_with_enumeration(alpha: float, mask_id: int | 
 
 def test_masked_denoiser_and_leave_one_out_coincide_where_masked() -> None:
     process = tl.Masked(K, schedule=EXACT)
-    tokens = torch.full((2, L), process.mask)
+    tokens = torch.full((2, L), K)
     logits = torch.randn(2, L, K, dtype=torch.float64)
     alpha = torch.full((2,), 0.3, dtype=torch.float64)
     for source, target in ((tl.Denoiser(logits), tl.LeaveOneOut), (tl.LeaveOneOut(logits), tl.Denoiser)):
@@ -159,7 +159,7 @@ def test_masked_denoiser_has_no_leave_one_out_posterior_where_visible(
     target: type[tl.LeaveOneOut] | type[tl.Score],
 ) -> None:
     process = tl.Masked(K, schedule=EXACT)
-    tokens = torch.tensor([[process.mask, 1, process.mask]])
+    tokens = torch.tensor([[K, 1, K]])
     denoiser = tl.Denoiser(torch.zeros(1, L, K, dtype=torch.float64))
     with pytest.raises(ValueError, match=r"row 0, position 1 has no leave-one-out posterior: its own token 1 reveals"):
         tl.convert(denoiser, target, tokens, torch.tensor([0.3], dtype=torch.float64), process)

@@ -18,12 +18,12 @@ import tokenloom as tl
 from tests import brute
 from tests.exact_network import from_evidence
 from tests.laws.helpers import EXACT, assert_close, probabilities
-from tokenloom.processes.hybrid import Hybrid
 
 K, L = 3, 3
 P0 = brute.random_p0(K, L)
 PI = brute.random_pi(K, L)
 EYE = torch.eye(K, dtype=torch.float64)
+UNIFORM = torch.full((K,), 1 / K, dtype=torch.float64)
 NONE = (False,) * L
 SCHEDULES = [
     (EXACT, 0.35, NONE),
@@ -32,6 +32,12 @@ SCHEDULES = [
     (tl.GeometricSchedule(), 0.6, (True, False, True)),
 ]
 """A schedule, a time and the given positions."""
+COUPLINGS = [
+    tl.couplings.Markov(),
+    tl.couplings.Maximal(),
+    tl.couplings.Absorbing(),
+    tl.couplings.TransitionTimes(),
+]
 Auxiliary = tuple[float, ...] | None
 
 
@@ -42,13 +48,13 @@ def processes(schedule: tl.Schedule) -> list[tl.Process]:
         tl.AbsorbingUniform(K, schedule=schedule),
         tl.MaskedUniform(K, schedule=schedule),
         tl.MaxCoupling(K, schedule=schedule),
-        Hybrid(K, p_uniform=0.3, schedule=schedule),
-        tl.Interpolating(K, PI, schedule=schedule),
+        tl.Hybrid(K, p_uniform=0.3, schedule=schedule),
+        *(tl.Process(tl.noise.Table(K, PI), coupling, schedule) for coupling in COUPLINGS),
     ]
 
 
 CASES = [
-    pytest.param(process, t, given, id=f"{type(process).__name__}-{type(schedule).__name__}-{sum(given)}")
+    pytest.param(process, t, given, id=f"{process.name}-{type(schedule).__name__}-{sum(given)}")
     for schedule, t, given in SCHEDULES
     for process in processes(schedule)
 ]
@@ -56,9 +62,9 @@ CASES = [
 
 def auxiliaries(process: tl.Process, t: float) -> list[Auxiliary]:
     """Every auxiliary variable: each U, or transition times before and after t in every combination."""
-    if isinstance(process, tl.AbsorbingUniform):
+    if isinstance(process.coupling, tl.couplings.Absorbing):
         return list(product(range(K), repeat=L))
-    if isinstance(process, tl.MaskedUniform):
+    if isinstance(process.coupling, tl.couplings.TransitionTimes):
         return list(product((t / 2, (1 + t) / 2), repeat=L))
     return [None]
 
@@ -66,30 +72,30 @@ def auxiliaries(process: tl.Process, t: float) -> list[Auxiliary]:
 def transition(process: tl.Process, t: float, place: int, aux: Auxiliary) -> Tensor:
     """q(x_t | x_0, aux) of one position, [x_0, x_t], from the definition of the process."""
     alpha = float(process.schedule.alpha(torch.tensor(t, dtype=torch.float64)))
-    if isinstance(process, Hybrid):
-        tau, weight = 1 - alpha, 2 * process.p_uniform / (1 - process.p_uniform)
+    if isinstance(process.noise, tl.noise.MaskAndUniform):
+        tau, weight = 1 - alpha, 2 * process.noise.p_uniform / (1 - process.noise.p_uniform)
         noise = weight * math.sqrt(tau * (1 - tau))
         table = torch.cat([(1 - tau) * EYE + noise / K, torch.full((K, 1), tau, dtype=torch.float64)], 1)
         return table / (1 + noise)
-    if isinstance(process, tl.Masked):
+    if isinstance(process.noise, tl.noise.Mask):
         return torch.cat([alpha * EYE, torch.full((K, 1), 1 - alpha, dtype=torch.float64)], 1)
-    if isinstance(process, tl.MaxCoupling):  # the law of a pair (x_s, x_t), summed over x_s
-        return pair_law(min(1.0, 1.2 * alpha), alpha).sum(1)
-    if isinstance(process, tl.MaskedUniform):
+    pi = process.noise.pi[place] if isinstance(process.noise, tl.noise.Table) else UNIFORM
+    if isinstance(process.coupling, tl.couplings.Maximal):  # the law of a pair (x_s, x_t), summed over x_s
+        return pair_law(min(1.0, 1.2 * alpha), alpha, pi).sum(1)
+    if isinstance(process.coupling, tl.couplings.TransitionTimes):
         assert aux is not None
-        return EYE if aux[place] > t else torch.full_like(EYE, 1 / K)
-    if isinstance(process, tl.AbsorbingUniform):
+        return EYE if aux[place] > t else pi.expand(K, K)
+    if isinstance(process.coupling, tl.couplings.Absorbing):
         assert aux is not None
         return alpha * EYE + (1 - alpha) * EYE[int(aux[place])]
-    pi = process.pi[place] if isinstance(process, tl.Interpolating) else torch.full((K,), 1 / K, dtype=torch.float64)
     return alpha * EYE + (1 - alpha) * pi
 
 
-def pair_law(alpha_s: float, alpha_t: float) -> Tensor:
+def pair_law(alpha_s: float, alpha_t: float, pi: Tensor) -> Tensor:
     """`eq:max-coupling-pair`, [x_0, x_s, x_t]."""
     same = EYE[:, :, None] * EYE[:, None, :]
     moved = EYE[:, :, None].expand(K, K, K)
-    return alpha_t * same + (alpha_s - alpha_t) / K * moved + (1 - alpha_s) / K * EYE.expand(K, K, K)
+    return alpha_t * same + (alpha_s - alpha_t) * moved * pi + (1 - alpha_s) * (EYE * pi).expand(K, K, K)
 
 
 def tables(process: tl.Process, t: float, aux: Auxiliary, given: tuple[bool, ...] = NONE) -> list[Tensor]:
@@ -116,7 +122,7 @@ def bayes(transitions: list[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
 def state(process: tl.Process, t: float, tokens: Tensor, aux: Auxiliary, given: tuple[bool, ...] = NONE) -> tl.Noisy:
     times = torch.full((len(tokens),), t, dtype=torch.float64)
     hidden = None if aux is None else torch.tensor([aux]).expand(len(tokens), L)
-    if isinstance(process, tl.MaskedUniform) and hidden is not None:
+    if isinstance(process.coupling, tl.couplings.TransitionTimes) and hidden is not None:
         hidden = hidden.double()
     flags = torch.tensor([given]).expand(len(tokens), L) if any(given) else None
     return tl.Noisy(tokens, times, process.alpha(times), hidden, flags)
@@ -164,7 +170,7 @@ def at(tokens: list[int], transitions: list[Tensor]) -> Tensor:
 @pytest.mark.parametrize("evidence", [0.2, 1.5, 4.0])
 def test_processes_brought_to_the_same_evidence_have_the_same_posterior(evidence: float) -> None:
     """At levels, times and noise laws that have nothing in common."""
-    hybrid = Hybrid(K, p_uniform=0.4)
+    hybrid = tl.Hybrid(K, p_uniform=0.4)
     plain = [tl.Uniform(K, schedule=schedule) for schedule in (EXACT, tl.CosineSchedule(eps=0.0))]
     absorbing = tl.AbsorbingUniform(K, schedule=EXACT)
     times = [time_of(process, evidence, (0,) * L) for process in (*plain, absorbing, hybrid)]

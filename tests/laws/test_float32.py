@@ -9,13 +9,16 @@ import torch
 from torch import Tensor
 
 import tokenloom as tl
-from tokenloom.processes import bridges, rates
-from tokenloom.support.log_space import split_probability
+from tests.laws.helpers import EXACT
+from tokenloom.couplings.base import probability_lost
+from tokenloom.drawing.log_space import split_probability
 
 ALPHAS = [0.0, 1e-7, 1e-3, 0.5, 1 - 1e-3, 1 - 1e-7, 1.0]
 SIZES = [2, 27, 50257, 262144]
 STEPS = [(alpha_s, alpha_t) for alpha_t, alpha_s in itertools.combinations(ALPHAS, 2)]
 RELATIVE = 1e-4
+Kind = type[tl.LeaveOneOut] | type[tl.Denoiser]
+KINDS: tuple[Kind, ...] = (tl.LeaveOneOut, tl.Denoiser)
 
 
 def assert_accurate(single: Tensor, double: Tensor) -> None:
@@ -97,24 +100,44 @@ def test_score_converts_back_in_float32(size: int, alpha: float) -> None:
     assert ((back(noisy, score.log_ratios) - start).abs() <= 1e-4 * start + 1e-6).all()
 
 
+def chains(size: int) -> list[tl.Process]:
+    return [tl.Uniform(size, schedule=EXACT), tl.MaxCoupling(size, schedule=EXACT)]
+
+
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize(("alpha_s", "alpha_t"), STEPS)
 def test_bridge_weights_hold_in_float32(size: int, alpha_s: float, alpha_t: float) -> None:
-    noisy, process = state(size, alpha_t), tl.Uniform(size)
-
-    def weights(at: tl.Noisy) -> tuple[Tensor, ...]:
-        pi, (p, others) = process.noise(at).probability_of(at.tokens), own_mass(size, at.alpha_t.dtype)
-        s, t = torch.tensor([[alpha_s]], dtype=torch.float32).to(at.alpha_t.dtype), at.alpha_t[:, None]
-        kept, lost = bridges.survival(s, t)
-        return (
-            bridges.canonical(s, t, kept * (1 - s) * pi, lost * pi, p),
-            bridges.barycentric(s, t, pi, p, others),
-            bridges.max_coupling(s, t),
-        )
-
-    for single, double in zip(weights(noisy), weights(in_double(noisy)), strict=True):
+    noisy, s = state(size, alpha_t), 1 - torch.tensor([alpha_s], dtype=torch.float32)
+    for process, kind in itertools.product(chains(size), KINDS):
+        single = process.bridge(noisy, s, kind(logits(size))).weights
+        double = process.bridge(in_double(noisy), s.double(), kind(logits(size).double())).weights
         assert_accurate(single, double)
         assert_accurate(single.sum(-1), torch.ones_like(double[..., 0]))
+        torch.testing.assert_close(double, textbook_bridge(process, noisy, s, kind), rtol=1e-9, atol=1e-14)
+
+
+def textbook_bridge(process: tl.Process, noisy: tl.Noisy, s: Tensor, kind: Kind) -> Tensor:
+    """The weights of stay, prediction and noise in float64, with nothing subtracted except levels."""
+    size, alpha_s, alpha_t = process.vocab_size, 1 - s.double(), noisy.alpha_t.double()
+    p, others = own_mass(size, torch.float64)
+    kept, lost = alpha_t / alpha_s, (alpha_s - alpha_t) / alpha_s
+    if alpha_t == 1:
+        return torch.tensor([1.0, 0.0, 0.0], dtype=torch.float64).expand(*p.shape, 3)
+    m_s, m_t = (1 - alpha_s) / size, (1 - alpha_t) / size
+    renews = process.coupling == tl.couplings.Markov()
+    if kind is tl.LeaveOneOut:
+        new = lost / size if renews else (alpha_s - alpha_t) / size
+        stay = alpha_t * p + (kept * m_s if renews else m_s)
+        parts = [stay, alpha_s * new if renews else new, (1 - alpha_s) * new if renews else 0 * new]
+        return torch.stack([part.expand_as(p) for part in parts], -1) / (alpha_t * p + m_t).unsqueeze(-1)
+    gamma, fresh = (alpha_s - alpha_t) / (1 - alpha_t), lost * (1 - alpha_s) / (1 - alpha_t)
+    if not renews:
+        parts = [(1 - alpha_s) / (1 - alpha_t), gamma, 0 * gamma]
+    else:
+        same = alpha_t + m_t
+        stay = kept * (1 - alpha_s) / (1 - alpha_t) + fresh * alpha_t / same * p
+        parts = [stay, gamma, fresh * others + fresh * m_t / same * p]
+    return torch.stack([part.expand_as(p) for part in parts], -1)
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -141,30 +164,41 @@ def test_public_laws_hold_for_float32_times_and_logits(size: int, t: float, step
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("alpha", ALPHAS)
 def test_resampling_laws_hold_in_float32(size: int, alpha: float) -> None:
-    schedule = tl.LinearSchedule(eps=0.0)
+    """P(lost) = (1 - alpha) / (1 + (K - 1) alpha) where a token is its clean one, else 1."""
     x_0, x_s = torch.tensor([[0, 0]]), torch.tensor([[0, 1]])
-    s = 1 - torch.tensor([alpha], dtype=torch.float32)
-    absorbing, timed = tl.AbsorbingUniform(size, schedule=schedule), tl.MaskedUniform(size, schedule=schedule)
-    assert_accurate(
-        absorbing.resampling_law(x_0, x_s, s).weights, absorbing.resampling_law(x_0, x_s, s.double()).weights
-    )
-    assert_accurate(timed.probability_lost(x_0, x_s, s), timed.probability_lost(x_0, x_s, s.double()))
+    level = torch.tensor([alpha], dtype=torch.float32)
+    noisy, exact = tl.Noisy(x_s, 1 - level, level), level.double()[:, None]
+    expected = torch.cat([(1 - exact) / (1 + (size - 1) * exact), torch.ones_like(exact)], 1)
+    for process in (tl.AbsorbingUniform(size, schedule=EXACT), tl.MaskedUniform(size, schedule=EXACT)):
+        assert_accurate(probability_lost(process, x_0, noisy), expected)
 
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("alpha", [alpha for alpha in ALPHAS if 0 < alpha < 1])
 def test_rates_hold_in_float32(size: int, alpha: float) -> None:
     """alpha = 0 and alpha = 1 are left out: there the rates themselves are infinite."""
-    process, noisy = tl.Uniform(size), state(size, alpha)
-
-    def weights(at: tl.Noisy) -> tuple[Tensor, Tensor]:
-        pi, level = process.noise(at).probability_of(at.tokens), at.alpha_t[:, None]
-        p, others = own_mass(size, at.alpha_t.dtype)
-        canonical = rates.canonical(level, pi, (1 - level) * pi, p)
-        return canonical, rates.linear(level, -torch.ones_like(level), pi, p, others)
-
-    for single, double in zip(weights(noisy), weights(in_double(noisy)), strict=True):
+    noisy = state(size, alpha)
+    for process, kind in itertools.product(chains(size), KINDS):
+        single = process.reverse_rates(noisy, kind(logits(size))).weights
+        double = process.reverse_rates(in_double(noisy), kind(logits(size).double())).weights
         assert_accurate(single, double)
+        torch.testing.assert_close(double, textbook_rates(process, noisy, kind), rtol=1e-9, atol=1e-14)
+
+
+def textbook_rates(process: tl.Process, noisy: tl.Noisy, kind: Kind) -> Tensor:
+    """The rates of jumps to the prediction and to the noise in float64, for alpha' = -1."""
+    size, alpha = process.vocab_size, noisy.alpha_t.double()
+    p, others = own_mass(size, torch.float64)
+    mass = (1 - alpha) / size
+    if kind is tl.LeaveOneOut:
+        predicted = 1 / size / (alpha * p + mass)
+        noise = predicted / alpha * (1 - alpha)
+    else:
+        predicted = (1 / (1 - alpha)).expand_as(p)
+        noise = 1 / alpha * (others + p * mass / (alpha + mass))
+    if process.coupling != tl.couplings.Markov():
+        noise = torch.zeros_like(noise)
+    return torch.stack([torch.zeros_like(noise), predicted, noise], -1)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

@@ -5,7 +5,7 @@ import torch
 
 import tokenloom as tl
 from tests import brute
-from tests.laws.helpers import EXACT, assert_close, every_state, plugged_in, time
+from tests.laws.helpers import EXACT, assert_close, every_state, time
 
 K, L = 3, 3
 STEPS = [(0.85, 0.6), (0.6, 0.25), (0.3, 0.0), (1.0, 0.4)]
@@ -21,7 +21,7 @@ def processes() -> list[tuple[tl.Process, torch.Tensor]]:
 
 
 def name(value: object) -> str | None:
-    return type(value[0]).__name__ if isinstance(value, tuple) and isinstance(value[0], tl.Process) else None
+    return value[0].title if isinstance(value, tuple) and isinstance(value[0], tl.Process) else None
 
 
 @pytest.mark.parametrize("case", processes(), ids=name)
@@ -35,9 +35,8 @@ def test_leave_one_out_plug_in_is_the_exact_marginal_reverse_transition(
     possible = brute.marginal(p0, pi, alpha_t) > 0
     nu = tl.LeaveOneOut(brute.leave_one_out(p0, pi, alpha_t)[..., :K].clamp(min=0).nan_to_num(1.0).log())
     exact = brute.reverse_marginals(p0, pi, alpha_s, alpha_t)
-    assert_close(plugged_in(process, noisy, time(alpha_s, noisy), nu).dense()[possible], exact[possible])
-    taken = tl.convert(nu, process.step_representation(tl.LeaveOneOut), noisy.tokens, noisy.alpha_t, process)
-    assert_close(process.bridge(noisy, time(alpha_s, noisy), taken).dense()[possible], exact[possible])
+    for prediction in (nu, tl.convert(nu, tl.Denoiser, noisy.tokens, noisy.alpha_t, process)):
+        assert_close(process.bridge(noisy, time(alpha_s, noisy), prediction).dense()[possible], exact[possible])
 
 
 @pytest.mark.parametrize("case", processes(), ids=name)
@@ -85,6 +84,6 @@ def test_masked_bridge_does_not_identify_the_prediction_at_visible_positions() -
     process = tl.Masked(K, schedule=EXACT)
     noisy = every_state(K + 1, 1, 0.4)
     predictions = [tl.LeaveOneOut(brute.random_pi(K, K + 1, seed).unsqueeze(1).log()) for seed in (4, 5)]
-    laws = [plugged_in(process, noisy, time(0.7, noisy), nu).dense() for nu in predictions]
+    laws = [process.bridge(noisy, time(0.7, noisy), nu).dense() for nu in predictions]
     assert_close(laws[0][:K], laws[1][:K])
     assert (laws[0][K] - laws[1][K]).abs().max() > 0.01

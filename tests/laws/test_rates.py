@@ -19,7 +19,7 @@ TIMES = [0.2, 0.5, 0.85]
 def at(process: tl.Process, t: float, states: int, aux: Tensor | None = None) -> tl.Noisy:
     tokens = brute.sequences(states, L)
     times = torch.full((len(tokens),), t, dtype=torch.float64)
-    return tl.Noisy(tokens, times, process.schedule.alpha(times), aux)
+    return tl.Noisy(tokens, times, process.alpha(times), aux)
 
 
 def off_diagonal(law: Tensor, tokens: Tensor) -> Tensor:
@@ -54,14 +54,17 @@ def test_reverse_and_conditional_rates_are_limits_of_the_bridges(schedule: tl.Sc
         tl.Interpolating(K, brute.random_pi(K, L), schedule=schedule),
         tl.AbsorbingUniform(K, schedule=schedule),
         tl.MaxCoupling(K, schedule=schedule),
+        tl.Hybrid(K, p_uniform=0.3, schedule=schedule),
+        tl.Process(tl.noise.Table(K, brute.random_pi(K, L)), tl.couplings.Absorbing(), schedule),
+        tl.Process(tl.noise.Table(K, brute.random_pi(K, L)), tl.couplings.Maximal(), schedule),
     ]
     for process in processes:
         count = process.num_states**L
-        aux = torch.randint(0, K, (count, L), generator=generator) if isinstance(process, tl.AbsorbingUniform) else None
+        aux = torch.randint(0, K, (count, L), generator=generator) if process.lifted else None
         noisy = at(process, t, process.num_states, aux)
         logits = torch.randn(count, L, K, generator=generator, dtype=torch.float64)
         x_0 = torch.randint(0, K, (count, L), generator=generator)
-        predictions: list[Posterior | Tensor] = [kind(logits) for kind in process.bridge_takes]
+        predictions: list[Posterior | Tensor] = [tl.Denoiser(logits), tl.LeaveOneOut(logits)]
         for prediction in (*predictions, x_0):
             rates = process.reverse_rates(noisy, prediction).off_diagonal()
             assert_limit(rates, rate_as_limit(process, noisy, prediction))
@@ -102,7 +105,11 @@ def test_reverse_rate_is_the_forward_rate_times_the_score(t: float) -> None:
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=lambda schedule: type(schedule).__name__)
 @pytest.mark.parametrize("t", TIMES)
 def test_forward_rates_are_limits_of_the_forward_transition(schedule: tl.Schedule, t: float) -> None:
-    for process in (tl.Uniform(K, schedule=schedule), tl.Masked(K, schedule=schedule)):
+    for process in (
+        tl.Uniform(K, schedule=schedule),
+        tl.Masked(K, schedule=schedule),
+        tl.Hybrid(K, p_uniform=0.3, schedule=schedule),
+    ):
         noisy = at(process, t, process.num_states)
         slopes = [
             off_diagonal(process.forward(noisy, noisy.t + h).dense(), noisy.tokens) / h for h in (4e-4, 2e-4, 1e-4)

@@ -11,7 +11,8 @@ from tests import brute
 from tests.laws.helpers import EXACT, assert_close, assert_lifted_step, every_state, probabilities
 from tests.laws.test_absorbing_state import NUMBER, SEQUENCES, K, L, over_sequences, uniform_bridge
 from tests.statistics import assert_frequencies, assert_uniform, sequence_counts
-from tokenloom.processes import transition_times
+from tokenloom.couplings import transition_times
+from tokenloom.couplings.base import probability_lost
 
 STEPS = [(0.85, 0.6), (0.6, 0.25), (0.3, 0.0)]
 LOST = brute.sequences(2, L)
@@ -21,6 +22,17 @@ LOST = brute.sequences(2, L)
 def flag_probability(alpha: float) -> Tensor:
     lost = LOST.double()
     return (lost * (1 - alpha) + (1 - lost) * alpha).prod(-1)
+
+
+def times_of(process: tl.Process) -> tl.couplings.TransitionTimes:
+    assert isinstance(process.coupling, tl.couplings.TransitionTimes)
+    return process.coupling
+
+
+def redrawn(process: tl.Process, x_0: Tensor, x_s: Tensor, s: Tensor) -> Tensor:
+    tau = process.resample(x_0, x_s, s, torch.Generator().manual_seed(17))
+    assert tau is not None
+    return tau
 
 
 def times(lost: Tensor, alpha: float) -> Tensor:
@@ -47,8 +59,8 @@ def joint_posterior(p0: Tensor, alpha: float) -> tuple[Tensor, Tensor]:
 def resampling(alpha_s: float) -> Tensor:
     """P(flags at s | x_0, x_s) from the package, as [x_0, x_s, flags]."""
     x_0, x_s = SEQUENCES.repeat_interleave(NUMBER, 0), SEQUENCES.repeat(NUMBER, 1)
-    s = torch.full((len(x_0),), 1 - alpha_s, dtype=torch.float64)
-    lost = tl.MaskedUniform(K, schedule=EXACT).probability_lost(x_0, x_s, s)
+    level = torch.full((len(x_0),), alpha_s, dtype=torch.float64)
+    lost = probability_lost(tl.MaskedUniform(K, schedule=EXACT), x_0, tl.Noisy(x_s, 1 - level, level))
     return torch.where(LOST.bool(), lost.unsqueeze(1), 1 - lost.unsqueeze(1)).prod(-1).view(NUMBER, NUMBER, len(LOST))
 
 
@@ -79,7 +91,7 @@ def test_posterior_given_times_is_the_masked_denoiser_of_the_masked_view(alpha: 
     noisy = tl.Noisy(tokens, 1 - level, level, times(LOST, alpha).repeat(NUMBER, 1))
     predicted = tl.Oracle(p0, process, predicts=tl.Denoiser).predict(noisy)
     masked_oracle = tl.Oracle(p0, tl.Masked(K, mask_id=mask_id, schedule=EXACT), predicts=tl.Denoiser)
-    masked = masked_oracle.predict(tl.Noisy(process.masked_view(noisy), noisy.t, noisy.alpha_t))
+    masked = masked_oracle.predict(tl.Noisy(times_of(process).masked_view(process, noisy), noisy.t, noisy.alpha_t))
     folded = joint_posterior(p0, alpha)[0].reshape(-1, K, K)
     assert_close(probabilities(predicted), torch.stack([folded.sum(2), folded.sum(1)], 1))
     assert_close(probabilities(masked), probabilities(predicted))
@@ -112,7 +124,7 @@ def test_score_given_times_is_flat_where_lost_and_a_ratio_of_posteriors_where_ke
     assert isinstance(score, tl.Score)
     law = probabilities(nu)
     own = law.gather(-1, tokens.unsqueeze(-1))
-    lost = process.lost(noisy).unsqueeze(-1)
+    lost = times_of(process).lost(noisy).unsqueeze(-1)
     assert_close(score.log_ratios.exp(), torch.where(lost, 1.0, law / own))
 
 
@@ -155,7 +167,7 @@ def test_resampled_times_follow_their_density(schedule: tl.Schedule, dtype: torc
     alpha = float(schedule.alpha(s)[0])
     x_0 = torch.zeros(count, 2, dtype=torch.int64)
     x_s = torch.tensor([[0, 1]]).expand(count, 2).contiguous()
-    tau = process.resample(x_0, x_s, s, torch.Generator().manual_seed(17))
+    tau = redrawn(process, x_0, x_s, s)
     lost = tau <= s[:, None]
     assert lost[:, 1].all(), "a token that changed has lost its time"
     chance = (1 - alpha) / (1 + (K - 1) * alpha)
@@ -192,6 +204,6 @@ def test_resampled_times_never_round_to_the_wrong_side(
     monkeypatch.setattr(
         transition_times, "uniform", lambda shape, generator, device: torch.full(shape, edge, dtype=torch.float64)
     )
-    assert (process.resample(x_0, x_0 + 1, s) <= s[:, None]).all()
+    assert (redrawn(process, x_0, x_0 + 1, s) <= s[:, None]).all()
     if edge > 0:
-        assert (process.resample(x_0, x_0, s)[:-1] > s[:-1, None]).all()
+        assert (redrawn(process, x_0, x_0, s)[:-1] > s[:-1, None]).all()

@@ -37,19 +37,19 @@ def test_a_bundled_model_loads_by_name_and_says_what_it_was_trained_on(name: str
 @pytest.mark.parametrize(
     ("name", "process", "predicts"),
     [
-        ("sudoku", tl.Uniform, tl.LeaveOneOut),
-        ("sudoku-udm-loo", tl.Uniform, tl.LeaveOneOut),
-        ("sudoku4-udm-loo", tl.Uniform, tl.LeaveOneOut),
-        ("sudoku6-udm-loo", tl.Uniform, tl.LeaveOneOut),
-        ("sudoku-mdm", tl.Masked, tl.LeaveOneOut),
-        ("sudoku-audm", tl.AbsorbingUniform, tl.LeaveOneOut),
-        ("sudoku@hybrid:p_uniform=0.2", tl.Hybrid, tl.LeaveOneOut),
-        ("shakespeare-udm-loo", tl.Uniform, tl.LeaveOneOut),
+        ("sudoku", "uniform", tl.LeaveOneOut),
+        ("sudoku-udm-loo", "uniform", tl.LeaveOneOut),
+        ("sudoku4-udm-loo", "uniform", tl.LeaveOneOut),
+        ("sudoku6-udm-loo", "uniform", tl.LeaveOneOut),
+        ("sudoku-mdm", "masked", tl.LeaveOneOut),
+        ("sudoku-audm", "absorbing", tl.LeaveOneOut),
+        ("sudoku@hybrid:p_uniform=0.2", "hybrid", tl.LeaveOneOut),
+        ("shakespeare-udm-loo", "uniform", tl.LeaveOneOut),
     ],
 )
-def test_a_bundled_model_is_what_its_name_says(name: str, process: type[tl.Process], predicts: type[Posterior]) -> None:
+def test_a_bundled_model_is_what_its_name_says(name: str, process: str, predicts: type[Posterior]) -> None:
     model = tl.load(name)
-    assert type(model.process) is process
+    assert model.process.name == process
     assert model.predicts is predicts
     assert sum(parameter.numel() for parameter in model.parameters()) < 1_500_000
 

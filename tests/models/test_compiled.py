@@ -1,5 +1,6 @@
 """A compiled network predicts, draws and learns what it did before, and each layout is compiled once."""
 
+from collections.abc import Callable
 from copy import deepcopy
 from pathlib import Path
 from threading import Thread
@@ -15,7 +16,8 @@ from tokenloom.models import compiled
 from tokenloom.nn import DiT, Transformer, TransformerConfig
 
 K, L = 7, 5
-PROCESSES: list[type[tl.Process]] = [tl.Uniform, tl.Masked, tl.AbsorbingUniform, tl.MaxCoupling, tl.Hybrid]
+Cell = Callable[..., tl.Process]
+PROCESSES: list[Cell] = [tl.Uniform, tl.Masked, tl.AbsorbingUniform, tl.MaxCoupling, tl.Hybrid]
 
 pytestmark = [
     pytest.mark.usefixtures("as_a_user", "traced"),
@@ -40,12 +42,12 @@ def network_of(process: tl.Process) -> Transformer:
     return awake(DiT(config))
 
 
-def model_of(kind: type[tl.Process]) -> tl.DiffusionModel:
+def model_of(kind: Cell) -> tl.DiffusionModel:
     process = kind(K)
-    return tl.DiffusionModel(network_of(process), process, predicts=process.default_predicts)
+    return tl.DiffusionModel(network_of(process), process, predicts=process.preferred)
 
 
-def both(kind: type[tl.Process]) -> tuple[tl.DiffusionModel, tl.DiffusionModel]:
+def both(kind: Cell) -> tuple[tl.DiffusionModel, tl.DiffusionModel]:
     plain = model_of(kind)
     other = deepcopy(plain)
     other.compile()
@@ -59,7 +61,7 @@ def state(model: tl.DiffusionModel, rows: int) -> tl.Noisy:
 
 
 @pytest.mark.parametrize("kind", PROCESSES)
-def test_features_and_logits_of_any_number_of_rows_are_those_of_the_network(kind: type[tl.Process]) -> None:
+def test_features_and_logits_of_any_number_of_rows_are_those_of_the_network(kind: Cell) -> None:
     plain, other = both(kind)
     with torch.no_grad():
         for rows in (6, 5, 4, 1, 2, 0):
@@ -71,13 +73,13 @@ def test_features_and_logits_of_any_number_of_rows_are_those_of_the_network(kind
 
 @pytest.mark.parametrize("top_p", [1.0, 0.8])
 @pytest.mark.parametrize("kind", PROCESSES)
-def test_the_same_tokens_are_drawn(kind: type[tl.Process], top_p: float) -> None:
+def test_the_same_tokens_are_drawn(kind: Cell, top_p: float) -> None:
     drawn = [tl.sample(model, 5, steps=6, generator=tl.RowGenerators.spawn(3, 5), top_p=top_p) for model in both(kind)]
     assert torch.equal(*drawn)
 
 
 @pytest.mark.parametrize("kind", [tl.Uniform, tl.AbsorbingUniform])
-def test_a_network_that_its_owner_compiled_draws_the_same(kind: type[tl.Process]) -> None:
+def test_a_network_that_its_owner_compiled_draws_the_same(kind: Cell) -> None:
     plain = model_of(kind)
     other = tl.DiffusionModel(torch.compile(plain.network, backend="eager"), plain.process, predicts=plain.predicts)
     drawn = [tl.sample(model, 5, steps=6, generator=tl.RowGenerators.spawn(3, 5)) for model in (plain, other)]
@@ -166,7 +168,7 @@ def test_a_wrapped_network_is_named() -> None:
 
 def test_a_second_run_compiles_nothing() -> None:
     model = both(tl.Uniform)[1]
-    sampler = tl.Sampler.of(steps=8)
+    sampler = tl.Sampler(steps=8)
     sampler.run(model, 4, generator=torch.Generator().manual_seed(0))
     before = counters["stats"]["unique_graphs"]
     assert before

@@ -11,7 +11,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import tokenloom as tl
 from tokenloom.models.network import NetworkCall, unwrapped
-from tokenloom.objectives import CrossEntropy, UniformNELBO
+from tokenloom.objectives import CrossEntropy, MarkovNELBO
 
 K, L, B = 11, 6, 5
 
@@ -202,7 +202,7 @@ def test_a_plain_callable_trains_and_is_sampled() -> None:
         return table[tokens] + time[:, None, None]
 
     model, (x_0, t) = tl.DiffusionModel(network, tl.Uniform(K)), batch()
-    loss = tl.training_loss(model, UniformNELBO(), x_0, t, torch.Generator().manual_seed(9))
+    loss = tl.training_loss(model, MarkovNELBO(), x_0, t, torch.Generator().manual_seed(9))
     assert torch.autograd.grad(loss.mean, table)[0].abs().sum() > 0
     assert torch.equal(seen[0], t)
     assert (model.length, model.timeless, model.linear_head, model.device) == (None, False, None, None)

@@ -1,5 +1,6 @@
 """A saved model is the same model, to the last byte, and a broken or foreign one is named in a sentence."""
 
+import itertools
 import json
 import os
 import re
@@ -17,14 +18,16 @@ from safetensors.torch import load_file, save_file
 import tokenloom as tl
 from tests.killing import kills
 from tests.training.helpers import awake, tiny
+from tokenloom.cells import PROCESSES
+from tokenloom.couplings import COUPLINGS
 from tokenloom.models.seal import seal
 from tokenloom.models.store import load_model
 from tokenloom.models.tokenizer import Characters
 from tokenloom.models.tokenizer_sources import build_tokenizer
 from tokenloom.nn.base import NETWORKS, Task
 from tokenloom.nn.hugging_face import Pretrained
+from tokenloom.noise import NOISES
 from tokenloom.posteriors import REPRESENTATIONS
-from tokenloom.processes import PROCESSES
 from tokenloom.schedules import SCHEDULES
 from tokenloom.sudoku.network import GridNetwork, grid_relations
 from tokenloom.support import temporary
@@ -41,7 +44,7 @@ def small_model(process: tl.Process | None = None, **changes: Any) -> tl.Diffusi
         process.vocab_size, process.input_states, 4, width=8, depth=1, heads=1, condition=4
     )
     kind = tl.nn.CausalTransformer if process.sequential else tl.nn.DiT
-    predicts = process.default_predicts
+    predicts = process.preferred
     network = kind(replace(config, absorbing=process.shows_auxiliary, time=not process.sequential))
     return awake(tl.DiffusionModel(network, process, predicts=predicts, **changes))
 
@@ -54,8 +57,7 @@ def assert_saved_again_is_the_same(model: tl.DiffusionModel, folder: Path) -> tl
     for name in FILES:
         assert (folder / "first" / name).read_bytes() == (folder / "second" / name).read_bytes()
     assert loaded.predicts is model.predicts
-    assert type(loaded.process) is type(model.process)
-    assert loaded.process.schedule == model.process.schedule
+    assert loaded.process == model.process
     assert loaded.about.to_json() == json.loads(json.dumps(model.about.to_json()))
     for name, value in model.state_dict().items():
         assert torch.equal(loaded.state_dict()[name], value)
@@ -71,28 +73,69 @@ def test_a_saved_model_predicts_the_same(method: str, tmp_path: Path) -> None:
     first, second = model.predict(noisy), loaded.predict(noisy)
     assert type(first) is type(second)
     assert torch.equal(first.logits, second.logits)  # type: ignore[attr-defined]
-    assert loaded.process == model.process
     assert sorted(path.name for path in tmp_path.iterdir()) == ["first", "second"]
 
 
-@pytest.mark.parametrize("name", list(PROCESSES))
-def test_every_process_is_saved_whole(name: str, tmp_path: Path) -> None:
-    pi = {"pi": torch.softmax(torch.randn(4, 5, dtype=torch.float64), -1)}
-    needed = {item.name for item in fields(PROCESSES[name])} & set(pi)
-    process = PROCESSES[name](5, schedule=tl.CosineSchedule(eps=0.01), **{key: pi[key] for key in needed})
+PI = torch.softmax(torch.randn(4, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0)), -1)
+NOISE: dict[str, tl.noise.Noise] = {
+    "uniform": tl.noise.Uniform(5),
+    "mask": tl.noise.Mask(5, mask_id=2),
+    "table": tl.noise.Table(5, PI),
+    "hybrid": tl.noise.MaskAndUniform(5, 0.25),
+}
+"""A noise of each kind with options of its own."""
+
+
+def cells() -> list[tuple[str, str]]:
+    """Every noise under every coupling that exists for it."""
+    found = []
+    for noise, coupling in itertools.product(NOISES, COUPLINGS):
+        try:
+            tl.Process(NOISE[noise], COUPLINGS[coupling]())
+        except ValueError:
+            continue
+        found.append((noise, coupling))
+    return found
+
+
+@pytest.mark.parametrize(("noise", "coupling"), cells())
+def test_every_process_is_saved_whole(noise: str, coupling: str, tmp_path: Path) -> None:
+    process = tl.Process(NOISE[noise], COUPLINGS[coupling](), tl.CosineSchedule(eps=0.01))
     loaded = assert_saved_again_is_the_same(small_model(process), tmp_path)
-    for item in fields(process):
-        before, after = getattr(process, item.name), getattr(loaded.process, item.name)
-        assert torch.equal(before, after) if isinstance(before, torch.Tensor) else before == after
+    for before, after in ((process.noise, loaded.process.noise), (process.coupling, loaded.process.coupling)):
+        assert type(before) is type(after)
+        for item in fields(before):
+            was, now = getattr(before, item.name), getattr(after, item.name)
+            assert torch.equal(was, now) if isinstance(was, torch.Tensor) else was == now
+
+
+OPTIONS: dict[str, Config] = {"masked": {"mask_id": 2}, "hybrid": {"p_uniform": 0.25, "mask_id": None}}
+"""Options of a process as format 2 stores them, beside the vocabulary."""
+
+
+@pytest.mark.parametrize("name", list(PROCESSES))
+def test_a_model_of_format_2_which_names_its_process_is_read_as_before(name: str, tmp_path: Path) -> None:
+    options, tables = OPTIONS.get(name, {}), {"pi": PI} if name == "interpolating" else {}
+    build: Callable[..., tl.Process] = PROCESSES[name]
+    process = build(5, **tables, **options)
+    model = small_model(process)
+    model.save(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    assert config["format"] == 3
+    config |= {"format": 2, "process": {"name": name, "vocab_size": 5, **options}}
+    (tmp_path / "config.json").write_text(json.dumps(seal(config, tmp_path / "model.safetensors")))
+    loaded = tl.load(tmp_path)
+    assert loaded.process == process
+    assert all(torch.equal(value, loaded.state_dict()[key]) for key, value in model.state_dict().items())
 
 
 def test_a_noise_table_is_kept_bit_for_bit(tmp_path: Path) -> None:
     """Thirds and tenths have no finite binary form, so a float32 anywhere on the way would show."""
     pi = torch.tensor([[0.1, 0.2, 0.7], [1 / 3, 1 / 3, 1 / 3]], dtype=torch.float64).repeat(2, 1)
     loaded = assert_saved_again_is_the_same(small_model(tl.Interpolating(3, pi)), tmp_path)
-    assert isinstance(loaded.process, tl.Interpolating)
-    assert loaded.process.pi.dtype == torch.float64
-    assert torch.equal(loaded.process.pi, pi)
+    assert isinstance(loaded.process.noise, tl.noise.Table)
+    assert loaded.process.noise.pi.dtype == torch.float64
+    assert torch.equal(loaded.process.noise.pi, pi)
     assert not torch.equal(pi.float().double(), pi)
 
 
@@ -191,7 +234,7 @@ def without(key: str) -> Callable[[Config], Config]:
 NOT_OBJECTS: list[Any] = [[1, 2], "masked", None, 5]
 WRONG: list[tuple[Callable[[Config], Any], str]] = [
     (change("format", to=True), "has no format number"),
-    (change("format", to=3), "its format 3 is newer than 2, the newest that this version reads; upgrade tokenloom"),
+    (change("format", to=4), "its format 4 is newer than 3, the newest that this version reads; upgrade tokenloom"),
     (change("format", to=1), "its format 1 is older than 2"),
     (without("format"), "has no format number"),
     (change("format", to="2"), "has no format number"),
@@ -202,13 +245,17 @@ WRONG: list[tuple[Callable[[Config], Any], str]] = [
     (change("network", "vocab_size", to=2**62), "num_states must be 4611686018427387904"),
     (change("tokenizer", "alphabet", to="abcdef"), "the tokenizer has 6 tokens, but the process has 4 states"),
     (change("abuot", to={}), "config.json has an unknown key 'abuot'; did you mean about?"),
-    (change("process", "name", to="maskd"), "there is no process 'maskd'; did you mean masked"),
-    (change("process", "mask", to=2), "the process masked has no option 'mask'; did you mean mask_id?"),
+    (change("process", "noise", "name", to="msak"), "there is no noise 'msak'; did you mean mask"),
+    (change("process", "noise", "mask", to=2), "the noise mask has no option 'mask'; did you mean mask_id?"),
     (
-        change("process", "vocab_size", to="3"),
-        "the option vocab_size of the process masked must be a whole number, got '3'",
+        change("process", "noise", "vocab_size", to="3"),
+        "the option vocab_size of the noise mask must be a whole number, got '3'",
     ),
-    (change("process", "vocab_size", to=1), "at least 2 tokens, got 1"),
+    (change("process", "noise", "vocab_size", to=1), "at least 2 tokens, got 1"),
+    (change("process", "coupling", "name", to="markow"), "there is no coupling 'markow'; did you mean markov"),
+    (change("process", "coupling", "rate", to=2), "the coupling markov has no option 'rate'"),
+    (change("process", "more", to=2), "a process is stored as an object with noise and coupling, got"),
+    (change("process", to={"name": "maskd"}), "there is no process 'maskd'; did you mean masked"),
     (change("schedule", "name", to="linaer"), "there is no schedule 'linaer'; did you mean linear"),
     (change("schedule", "epz", to=0.1), "the schedule linear has no option 'epz'; did you mean eps?"),
     (change("schedule", "eps", to=2.0), "eps must be in [0, 1), got 2.0"),
@@ -227,7 +274,7 @@ WRONG: list[tuple[Callable[[Config], Any], str]] = [
     *(
         (change(key, to=value), sentence)
         for key, sentence in {
-            "process": "a process is stored as an object with a name, got",
+            "process": "a process is stored as an object with noise and coupling, got",
             "schedule": "a schedule is stored as an object with a name, got",
             "network": "a network is stored as an object with a name, got",
             "about": "what is known of a model is stored as an object, got",
@@ -262,7 +309,7 @@ def test_missing_damaged_and_foreign_weights_get_a_sentence(stored: Path, tmp_pa
     for changed, sentence in (
         ({key: value for key, value in tensors.items() if key != name}, f"the weights lack {name}"),
         (tensors | {"more": torch.zeros(1)}, "the weights have an unknown more"),
-        (tensors | {"process.pi": torch.zeros(1)}, "the process masked cannot be built"),
+        (tensors | {"process.pi": torch.zeros(1)}, "the noise mask cannot be built"),
         (tensors | {"constant.units": torch.zeros(1)}, "the network dit cannot be built"),
         (tensors | {name: torch.zeros(1, 2, 3)}, r"has shape \[1, 2, 3\], but the config asks for"),
         (tensors | {name: tensors[name].long()}, r"holds torch.int64, but the config asks for torch.float32"),

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 import tokenloom as tl
+from tokenloom.models.evaluating import evaluating
 
 pytestmark = pytest.mark.usefixtures("as_a_user")  # shape checks take turns on one interpreter
 
@@ -82,19 +83,28 @@ def test_threads_that_bound_one_model_get_the_figures_of_one_thread_and_leave_ev
 
 
 def test_a_model_that_shares_its_network_with_another_keeps_it_in_eval_mode() -> None:
-    """Sampling inside sampling, as `on_step` may: the inner one ends first and must not end the outer one's mode."""
+    """One asked inside the other: the inner one ends first and must not end the outer one's mode."""
     network = Dropping()
     model = tl.DiffusionModel(network, tl.Uniform(K))
     other = model.with_process(tl.Uniform(K, schedule=tl.CosineSchedule()))
-    seen: list[bool] = []
+    with evaluating(model):
+        tl.sample(other, 1, steps=2)
+        assert not network.drop.training
+    assert [module.training for module in model.modules()] == MODES
+
+
+def test_sampling_between_the_steps_of_sampling_changes_neither_tokens_nor_modes() -> None:
+    """As `on_step` may, which finds every module in the mode it was left in."""
+    other = MODEL.with_process(tl.Uniform(K, schedule=tl.CosineSchedule()))
+    seen: list[list[bool]] = []
 
     def inside(step: tl.Step) -> None:
         tl.sample(other, 1, steps=2)
-        seen.append(network.drop.training)
+        seen.append([module.training for module in MODEL.modules()])
 
-    tl.sample(model, 2, steps=3, on_step=inside)
-    assert seen == [False] * 3
-    assert [module.training for module in model.modules()] == MODES
+    tokens = tl.sample(MODEL, 3, steps=3, generator=torch.Generator().manual_seed(5), on_step=inside)
+    assert torch.equal(tokens, sampled())
+    assert seen == [MODES] * 3
 
 
 def test_modes_come_back_after_an_error() -> None:

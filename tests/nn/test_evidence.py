@@ -11,7 +11,6 @@ from torch import Tensor, nn
 import tokenloom as tl
 from tokenloom.nn import DiT, HollowTransformer, Transformer, TransformerConfig
 from tokenloom.nn.evidence import EvidenceEmbedding, evidence_features
-from tokenloom.processes.any_noise import AnyNoise
 from tokenloom.sudoku.network import GridNetwork, grid_relations
 
 K, L = 4, 16
@@ -174,6 +173,8 @@ def test_a_model_marks_givens_and_is_timeless_where_its_tokens_say_all_or_nothin
         (tl.Uniform(K), False),
         (tl.AbsorbingUniform(K), False),
         (tl.Hybrid(K), False),
+        (tl.Process(tl.noise.Mask(K), tl.couplings.TransitionTimes()), True),
+        (tl.Process(tl.noise.Table(K, torch.full((1, K), 1 / K)), tl.couplings.Absorbing()), False),
     ):
         model = tl.DiffusionModel(network, process)
         assert model.reads_evidence
@@ -221,9 +222,5 @@ def test_what_does_not_fit_is_named() -> None:
         tl.DiffusionModel(network, tl.Uniform(5))
     with pytest.raises(ValueError, match=r"takes 5 logits per position, but the network has 4"):
         tl.DiffusionModel(network, tl.Uniform(K)).with_process(tl.Masked(5))
-    with pytest.raises(
-        ValueError, match="AnyNoise trains a network that reads the evidence; build it with conditioning"
-    ):
-        tl.DiffusionModel(DiT(replace(SMALL, conditioning="time", num_states=K + 1)), AnyNoise(K))
     with pytest.raises(ValueError, match="conditioning must be 'time' or 'evidence', got 'both'"):
         replace(SMALL, conditioning="both")  # type: ignore[arg-type]

@@ -8,12 +8,12 @@ from torch import Generator, Tensor
 
 import tokenloom as tl
 from tests import brute
+from tokenloom.cells import PROCESSES
 from tokenloom.data.markov import markov_chain
 from tokenloom.objectives import likelihood
 from tokenloom.objectives.grouped_ratio import NORMAL, grouped_ratio, student_quantile, widening
 from tokenloom.objectives.likelihood import Likelihood, likelihood_of
 from tokenloom.objectives.time_integral import group_size
-from tokenloom.processes import PROCESSES
 
 K, L = 4, 6
 CHAIN = markov_chain(K, 1)
@@ -29,7 +29,7 @@ def process_for(name: str) -> tl.Process:
     return PROCESSES.parse(name, vocab_size=K, **tables)
 
 
-BOUNDED = [name for name in PROCESSES if name not in ("transition-times", "left-to-right")]
+BOUNDED = [name for name in PROCESSES if name != "left-to-right"]
 """All processes with an integral over time."""
 LOOSE = ("max-coupling",)
 """Whose bound is not the entropy even at the exact posterior; the mean over all data sets stands for the truth."""
@@ -48,7 +48,7 @@ def scored(name: str, rows: int, sets: int, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(likelihood, "group_size", lambda count, samples: group)
     monkeypatch.setattr(likelihood, "derive_seed", lambda seed, term, row: (seed + row) % 2**62)
     process = process_for(name)
-    oracle = tl.MarkovOracle(*CHAIN, L, process, predicts=process.default_predicts)
+    oracle = tl.MarkovOracle(*CHAIN, L, process, predicts=process.preferred)
     generator = Generator().manual_seed(1)
     x_0 = oracle.sample(sets * rows, generator)
     whole = tl.nelbo(oracle, x_0, 2, generator=generator, batch=8000, row_noise=one_generator)

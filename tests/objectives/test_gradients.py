@@ -1,6 +1,7 @@
 """A finite loss has a finite gradient: every objective, process and representation, at every time, given or not."""
 
 import itertools
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -8,9 +9,9 @@ from torch import Tensor
 
 import tokenloom as tl
 from tests.samplers.helpers import process_of
+from tokenloom.cells import PROCESSES
 from tokenloom.objectives import OBJECTIVES, Objective
 from tokenloom.posteriors import Posterior, as_posterior
-from tokenloom.processes import PROCESSES
 
 L = 4
 KINDS: tuple[type[Posterior], ...] = (tl.Denoiser, tl.LeaveOneOut, tl.Score)
@@ -42,7 +43,7 @@ def state(objective: Objective, process: tl.Process, given: bool, t: Tensor = TI
     generator = torch.Generator().manual_seed(1)
     x_0 = torch.randint(0, process.vocab_size, (ROWS, L), generator=generator)
     flags = torch.rand(ROWS, L, generator=generator) < 0.5 if given else None
-    return x_0, objective.corrupt(process, x_0, t, generator, flags)
+    return x_0, process.corrupted(x_0, objective.times(t), generator, flags)
 
 
 def gradient(objective: Objective, process: tl.Process, prediction: Posterior, x_0: Tensor, noisy: tl.Noisy) -> Tensor:
@@ -88,6 +89,19 @@ def test_a_prediction_that_is_sure_of_x_t_has_a_finite_gradient(
             assert bool(torch.autograd.grad(loss[counts].sum(), logits)[0].isfinite().all()), given
 
 
+@pytest.mark.usefixtures("as_a_user")
+@pytest.mark.parametrize("predicts", [tl.Denoiser, tl.LeaveOneOut])
+@pytest.mark.parametrize("power", [1.0, 1.5, 2.0, 3.0])
+def test_the_bound_of_hybrid_noise_is_finite_however_slowly_noise_sets_in(
+    power: float, predicts: type[Posterior]
+) -> None:
+    objective, process = OBJECTIVES["nelbo"](), tl.Hybrid(3, schedule=tl.PolynomialSchedule(eps=0.0, power=power))
+    x_0, noisy = state(objective, process, False)
+    logits = torch.randn(ROWS, L, 3, generator=torch.Generator().manual_seed(2)).requires_grad_()
+    slope = gradient(objective, process, as_posterior(logits, predicts), x_0, noisy)
+    assert bool(slope.isfinite().all())
+
+
 def test_score_entropy_ignores_the_entry_at_x_t_whatever_a_network_says_there() -> None:
     """It is 0 by definition; -inf there made the loss NaN."""
     process, objective = tl.Uniform(5), OBJECTIVES["score-entropy"]()
@@ -111,7 +125,7 @@ def test_score_entropy_of_a_state_that_is_ruled_out_is_infinite_not_nan() -> Non
 def test_uniform_bound_of_a_sure_denoiser_at_the_largest_vocabulary_and_the_smallest_time() -> None:
     """The logit at x_t lies 98 nats above the normaliser of the leave-one-out posterior, where float32 has no exp."""
     size = 262_144
-    process, objective = tl.Uniform(size, schedule=tl.LinearSchedule(eps=0.0)), OBJECTIVES["uniform-nelbo"]()
+    process, objective = tl.Uniform(size, schedule=tl.LinearSchedule(eps=0.0)), OBJECTIVES["markov-nelbo"]()
     x_0 = torch.tensor([[3]])
     alpha = torch.tensor([1 - 2**-53], dtype=torch.float64)
     noisy = tl.Noisy(x_0, 1 - alpha, alpha)
@@ -124,7 +138,7 @@ def test_uniform_bound_of_a_sure_denoiser_at_the_largest_vocabulary_and_the_smal
 
 
 @pytest.mark.parametrize("kind", [tl.Masked, tl.Uniform])
-def test_what_a_score_says_of_given_positions_reaches_no_gradient(kind: type[tl.Process]) -> None:
+def test_what_a_score_says_of_given_positions_reaches_no_gradient(kind: Callable[..., tl.Process]) -> None:
     """exp(100) is infinite in float32, and 0 times infinity is not 0."""
     process, objective = kind(5), OBJECTIVES["score-entropy"]()
     x_0, noisy = state(objective, process, True, torch.full_like(TIMES, 0.5))

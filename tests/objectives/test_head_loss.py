@@ -1,10 +1,12 @@
 """Head and loss in chunks: the same numbers and gradients as the dense way, without the dense tensor."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import tokenloom as tl
@@ -16,13 +18,13 @@ from tokenloom.objectives import (
     CrossEntropy,
     FiniteStep,
     JumpNELBO,
+    MarkovNELBO,
     NextToken,
     Objective,
     PriorTerm,
     RateNELBO,
     RatioMatching,
     ScoreEntropy,
-    UniformNELBO,
     head_loss,
 )
 from tokenloom.posteriors import Posterior
@@ -33,8 +35,8 @@ Case = tuple[tl.Process, Objective, type[Posterior], type[Transformer]]
 CASES: list[Case] = [
     (tl.Uniform(K), CrossEntropy(), tl.LeaveOneOut, DiT),
     (tl.Uniform(K), CrossEntropy(), tl.Denoiser, DiT),
-    (tl.Uniform(K), UniformNELBO(), tl.LeaveOneOut, DiT),
-    (tl.Uniform(K), UniformNELBO(), tl.Denoiser, DiT),
+    (tl.Uniform(K), MarkovNELBO(), tl.LeaveOneOut, DiT),
+    (tl.Uniform(K), MarkovNELBO(), tl.Denoiser, DiT),
     (tl.Uniform(K), FiniteStep(8), tl.LeaveOneOut, DiT),
     (tl.Uniform(K), BoundWithCrossEntropy(), tl.Denoiser, DiT),
     (tl.Uniform(K), NELBO(), tl.LeaveOneOut, DiT),
@@ -45,21 +47,24 @@ CASES: list[Case] = [
     (tl.Masked(K, mask_id=3), JumpNELBO(), tl.Denoiser, DiT),
     (tl.Masked(K), FiniteStep(8), tl.Denoiser, DiT),
     (tl.Masked(K, mask_id=3), FiniteStep(8), tl.Denoiser, DiT),
-    (tl.Masked(K), PriorTerm(), tl.Denoiser, DiT),
-    (tl.AbsorbingUniform(K), PriorTerm(), tl.Denoiser, DiT),
     (tl.AbsorbingUniform(K), JumpNELBO(), tl.Denoiser, DiT),
     (tl.AbsorbingUniform(K), FiniteStep(8), tl.Denoiser, DiT),
     (tl.Uniform(K), RatioMatching(), tl.LeaveOneOut, HollowTransformer),
-    (tl.Uniform(K), UniformNELBO(), tl.LeaveOneOut, HollowTransformer),
+    (tl.Uniform(K), MarkovNELBO(), tl.LeaveOneOut, HollowTransformer),
     (tl.LeftToRight(K), NextToken(), tl.LeaveOneOut, CausalTransformer),
     (tl.Interpolating(K, PI), CrossEntropy(), tl.LeaveOneOut, DiT),
     (tl.Interpolating(K, PI), RateNELBO(), tl.Denoiser, DiT),
     (tl.Interpolating(K, PI), FiniteStep(8), tl.LeaveOneOut, DiT),
+    (tl.Interpolating(K, PI), MarkovNELBO(), tl.LeaveOneOut, DiT),
+    (tl.Interpolating(K, PI), MarkovNELBO(), tl.Denoiser, DiT),
+    (tl.Hybrid(K), MarkovNELBO(), tl.LeaveOneOut, DiT),
+    (tl.MaskedUniform(K), JumpNELBO(), tl.Denoiser, DiT),
+    (tl.Process(tl.noise.Table(K, PI), tl.couplings.Absorbing()), JumpNELBO(), tl.LeaveOneOut, DiT),
 ]
 
 
 def label(case: Case) -> str:
-    return f"{type(case[0]).__name__}-{type(case[1]).__name__}-{case[2].__name__}-{case[3].__name__}"
+    return f"{case[0].name}-{type(case[1]).__name__}-{case[2].__name__}-{case[3].__name__}"
 
 
 every_case = pytest.mark.parametrize("case", CASES, ids=label)
@@ -68,8 +73,8 @@ every_case = pytest.mark.parametrize("case", CASES, ids=label)
 def make(case: Case, given: bool = False) -> DiffusionModel:
     torch.manual_seed(1)
     process, _, predicts, kind = case
-    absorbing = isinstance(process, tl.AbsorbingUniform)
-    network = kind(TransformerConfig(K, process.num_states, L, 16, 2, 2, 8, 0.0, absorbing=absorbing, given=given))
+    absorbing = process.shows_auxiliary
+    network = kind(TransformerConfig(K, process.input_states, L, 16, 2, 2, 8, 0.0, absorbing=absorbing, given=given))
     for parameter in network.parameters():
         torch.nn.init.normal_(parameter, std=0.3)
     return DiffusionModel(network, process, predicts=predicts)
@@ -97,14 +102,35 @@ def test_chunks_give_the_loss_and_gradient_of_the_dense_way(case: Case, monkeypa
     model, (x_0, t) = make(case), batch(case)
     objective = case[1]
     chunked = head_loss.training_loss(model, objective, x_0, t, torch.Generator().manual_seed(3))
-    noisy = objective.corrupt(model.process, x_0, t, torch.Generator().manual_seed(3))
+    noisy = model.process.corrupt(x_0, objective.times(t), torch.Generator().manual_seed(3))
     shown = model.process.network_input(noisy)
     logits = model.network(shown.tokens, shown.time, shown.absorbing, shown.given)
-    dense = objective.per_token(case[2](logits), x_0, noisy, model.process)  # type: ignore[call-arg]
+    dense = objective.per_token(model.interpret(logits, noisy), x_0, noisy, model.process)
     torch.testing.assert_close(chunked.per_token.float(), dense.detach().float())  # from logits in float32
     torch.testing.assert_close(chunked.mean.float(), dense.mean().float())
     for actual, expected in zip(gradients(model, 3 * chunked.mean), gradients(model, 3 * dense.mean()), strict=True):
         torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("process", [tl.Masked(K), tl.AbsorbingUniform(K), tl.MaskedUniform(K)], ids=lambda it: it.name)
+def test_the_prior_term_in_chunks_is_that_of_the_dense_way(
+    process: tl.Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is scored at a state of its own, where some positions are given."""
+    monkeypatch.setattr(head_loss, "CHUNK_ELEMENTS", 4 * K)
+    monkeypatch.setattr(head_loss, "HEAD_SHARE", 1000)
+    case: Case = (process, tl.objectives.JumpNELBO(), tl.Denoiser, DiT)
+    model, (x_0, _), term = make(case), batch(case), PriorTerm()
+    given = torch.rand(B, L, generator=torch.Generator().manual_seed(4)) < 0.3
+    noisy = term.state(process, x_0, torch.Generator().manual_seed(3), given)
+    chunked = head_loss.loss_at(model, term, x_0, noisy)
+    dense = term.per_token(model.predict(noisy), x_0, noisy, process).masked_fill(given, 0)
+    assert float(dense.detach().sum()) > 0
+    torch.testing.assert_close(chunked.per_token.float(), dense.detach().float())
+    expected = gradients(model, dense.sum() / (~given).sum())
+    for actual, slope in zip(gradients(model, chunked.mean), expected, strict=True):
+        assert slope.isfinite().all()
+        torch.testing.assert_close(actual, slope, rtol=1e-4, atol=1e-6)
 
 
 @every_case
@@ -192,7 +218,7 @@ def test_no_tensor_of_batch_times_length_times_vocabulary_is_ever_made(monkeypat
     model = DiffusionModel(DiT(TransformerConfig(size, size, length, 16, 1, 2, 8)), tl.Uniform(size))
     x_0 = torch.randint(0, size, (batch_size, length))
     with LargestTensor() as seen:
-        torch.autograd.backward(head_loss.training_loss(model, UniformNELBO(), x_0, torch.rand(batch_size)).mean)
+        torch.autograd.backward(head_loss.training_loss(model, MarkovNELBO(), x_0, torch.rand(batch_size)).mean)
     assert seen.elements <= head_loss.CHUNK_ELEMENTS < batch_size * length * size
 
 
@@ -202,6 +228,59 @@ def test_a_plain_callable_is_a_network() -> None:
     x_0 = torch.randint(0, K, (B, L))
     loss = head_loss.training_loss(model, CrossEntropy(), x_0, torch.rand(B))
     assert torch.autograd.grad(loss.mean, table)[0].abs().sum() > 0
+
+
+@dataclass(frozen=True)
+class Surprise(Objective):
+    """-log p(x_0), as somebody would write it first."""
+
+    name: ClassVar[str] = "surprise"
+
+    def representations(self, process: tl.Process) -> tuple[type[Posterior], ...]:
+        return tl.Denoiser, tl.LeaveOneOut
+
+    def per_token(self, prediction: Posterior, x_0: Tensor, noisy: tl.Noisy, process: tl.Process) -> Tensor:
+        assert isinstance(prediction, tl.Denoiser | tl.LeaveOneOut)
+        return -prediction.log_probs.gather(-1, x_0.unsqueeze(-1)).squeeze(-1).double()
+
+
+class Split(nn.Module):
+    """Features and a linear head."""
+
+    def __init__(self, states: int, outputs: int) -> None:
+        super().__init__()
+        self.embedding, self.head = nn.Embedding(states, 8), nn.Linear(8, outputs)
+
+    def features(self, tokens: Tensor, time: Tensor) -> Tensor:
+        found: Tensor = self.embedding(tokens) + time[:, None, None].float()
+        return found
+
+    def forward(self, tokens: Tensor, time: Tensor) -> Tensor:
+        logits: Tensor = self.head(self.features(tokens, time))
+        return logits
+
+
+@pytest.mark.parametrize("given", [False, True])
+@pytest.mark.parametrize("predicts", [tl.Denoiser, tl.LeaveOneOut])
+@pytest.mark.parametrize("process", [tl.Masked(5), tl.Masked(5, mask_id=2), tl.Uniform(5)], ids=str)
+def test_an_objective_of_one_s_own_costs_the_same_whether_the_network_splits_or_not(
+    process: tl.Process, predicts: type[Posterior], given: bool
+) -> None:
+    """Visible tokens and ids that clean data cannot hold are read alike, whatever an objective does about them."""
+    torch.manual_seed(0)
+    network = Split(process.num_states, 5)
+    x_0 = torch.randint(3, 5, (8, 6), generator=torch.Generator().manual_seed(1))
+    t, flags = torch.linspace(0.05, 0.95, 8), torch.arange(6).expand(8, 6) < 2 if given else None
+    losses = []
+    for called in (network, lambda tokens, time: network(tokens, time)):
+        model = DiffusionModel(called, process, predicts=predicts)
+        loss = head_loss.training_loss(model, Surprise(), x_0, t, torch.Generator().manual_seed(2), flags)
+        losses.append((loss, torch.autograd.grad(loss.mean, list(network.parameters()))))
+    (split, split_slopes), (whole, whole_slopes) = losses
+    torch.testing.assert_close(split.mean, whole.mean, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(split.per_token, whole.per_token, rtol=1e-6, atol=1e-6)
+    for one, other in zip(split_slopes, whole_slopes, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
 
 
 def test_an_oracle_is_scored_by_its_cross_entropy() -> None:

@@ -1,6 +1,7 @@
 """Objectives, networks and options that do not fit are refused with a sentence."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -20,25 +21,21 @@ K = 11
     [
         (tl.Uniform(K), objectives.RatioMatching(), tl.LeaveOneOut, "RatioMatching needs a hollow network"),
         (
-            tl.Masked(K),
-            objectives.UniformNELBO(),
+            tl.AbsorbingUniform(K),
+            objectives.MarkovNELBO(),
             tl.Denoiser,
-            "UniformNELBO is not a bound for Masked; it is for Markov chains",
+            "MarkovNELBO is not a bound for AbsorbingUniform; it is for the Markov coupling",
         ),
-        (tl.MaxCoupling(K), objectives.UniformNELBO(), tl.Denoiser, "UniformNELBO is not a bound for MaxCoupling"),
+        (tl.MaxCoupling(K), objectives.MarkovNELBO(), tl.Denoiser, "MarkovNELBO is not a bound for MaxCoupling"),
         (
             tl.Uniform(K),
             objectives.JumpNELBO(),
             tl.Denoiser,
             "JumpNELBO is not a bound for Uniform; it is for chains that jump once",
         ),
-        (tl.MaskedUniform(K), objectives.JumpNELBO(), tl.Denoiser, "JumpNELBO is not a bound for MaskedUniform"),
-        (
-            tl.MaskedUniform(K),
-            objectives.NELBO(),
-            tl.Denoiser,
-            "no bound of its own; score and train its network under Masked",
-        ),
+        (tl.Hybrid(K), objectives.JumpNELBO(), tl.Denoiser, "JumpNELBO is not a bound for Hybrid"),
+        (tl.MaskedUniform(K), objectives.NELBO(), tl.Score, "RateNELBO is not a bound for MaskedUniform"),
+        (tl.LeftToRight(K), objectives.NELBO(), tl.LeaveOneOut, "is not a bound for LeftToRight"),
         (
             tl.MaskedUniform(K),
             objectives.FiniteStep(),
@@ -58,12 +55,6 @@ K = 11
             "RatioMatching is not a bound for MaskedUniform",
         ),
         (tl.MaxCoupling(K), objectives.ScoreEntropy(), tl.Score, "ScoreEntropy is not a bound for MaxCoupling"),
-        (
-            tl.Masked(K),
-            objectives.PriorTerm(),
-            tl.Score,
-            "predicts Denoiser or LeaveOneOut, got one that predicts Score",
-        ),
         (tl.LeftToRight(K), objectives.CrossEntropy(), tl.LeaveOneOut, "CrossEntropy does not fit a causal network"),
         (tl.Masked(K), objectives.RatioMatching(), tl.LeaveOneOut, "RatioMatching is not a bound for Masked"),
         (
@@ -92,10 +83,16 @@ K = 11
         ),
         (tl.Uniform(K), objectives.NextToken(), tl.LeaveOneOut, "NextToken needs a causal network"),
         (
-            tl.Interpolating(K, torch.full((3, K), 1 / K)),
-            objectives.UniformNELBO(),
+            tl.Process(tl.noise.Table(K, torch.full((3, K), 1 / K)), tl.couplings.Maximal()),
+            objectives.MarkovNELBO(),
             tl.Denoiser,
-            "not a bound for Interpolating",
+            "not a bound for Table noise, Maximal coupling",
+        ),
+        (
+            tl.Interpolating(K, torch.full((3, K), 1 / K)),
+            objectives.ScoreEntropy(),
+            tl.Score,
+            "ScoreEntropy is not a bound for Interpolating; it is for Markov chains with uniform or masked noise",
         ),
         (
             tl.Uniform(K),
@@ -137,3 +134,13 @@ def test_a_network_s_wrong_output_is_named(logits: Tensor, sentence: str, as_a_u
 def test_wrong_options_are_named(make_objective: Callable[[], objectives.Objective], sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         make_objective()
+
+
+def test_the_prior_term_of_masks_needs_more_than_a_score() -> None:
+    term: Any = objectives.PriorTerm()
+    with pytest.raises(ValueError, match="the prior term of Masked needs a network that predicts a Denoiser or"):
+        term.check(tl.Masked(3), tl.Score)
+    term.check(tl.Uniform(3), tl.Score)
+    model = tl.Oracle(torch.full((3,), 1 / 3), tl.Masked(3))
+    with pytest.raises(ValueError, match="objective must be an Objective, got PriorTerm"):
+        tl.training_loss(model, term, torch.zeros(1, 1).long(), torch.ones(1))

@@ -21,7 +21,7 @@ PROCESSES = [
     tl.MaskedUniform(K),
     tl.Interpolating(K, brute.random_pi(K, L)),
 ]
-every_process = pytest.mark.parametrize("process", PROCESSES, ids=lambda process: type(process).__name__)
+every_process = pytest.mark.parametrize("process", PROCESSES, ids=lambda process: process.title)
 
 
 def chain(size: int, seed: int = 22) -> tuple[Tensor, Tensor]:

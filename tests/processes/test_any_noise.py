@@ -10,13 +10,13 @@ from torch import Tensor
 
 import tokenloom as tl
 from tests.statistics import assert_frequencies
+from tokenloom.cells import PROCESSES
 from tokenloom.drawing.randomness import RowGenerators
-from tokenloom.processes import PROCESSES
-from tokenloom.processes.any_noise import AnyNoise
+from tokenloom.training.methods import Method, method_of
 
 K, L, ROWS = 3, 2, 60
 SCHEDULE = tl.CosineSchedule(eps=1e-3)
-ANY = AnyNoise(K, schedule=SCHEDULE)
+ANY = method_of("any", K, SCHEDULE)
 
 
 def batch(rows: int = ROWS) -> tuple[Tensor, Tensor, Tensor]:
@@ -48,32 +48,37 @@ def worth(process: tl.Process, noisy: tl.Noisy) -> Tensor:
 def test_each_row_is_what_one_process_draws_at_the_same_share_of_lost_tokens() -> None:
     """Bit for bit, by drawing each row again from its own generator: first which process, then the state."""
     x_0, t, given = batch()
-    noisy = ANY.corrupt(x_0, t, RowGenerators.spawn(7, ROWS), given)
+    noisy = ANY.corrupted(x_0, t, RowGenerators.spawn(7, ROWS), given)
+    assert noisy.evidence is not None
     again, drawn = RowGenerators.spawn(7, ROWS), Counter[str]()
     for row in range(ROWS):
         own = again.select([row])
-        process = ANY.parts[int(own.uniform((1, 1)) * 4)]
-        time = process.time_at(1 - t[row : row + 1]).clamp(0, 1)
+        process = ANY.processes[int(own.uniform((1, 1)) * 4)]
+        time = process.masses.time_at_lost(t[row : row + 1]).clamp(0, 1)
         assert process.alpha(time).item() == pytest.approx(1 - t[row].item(), abs=2e-3)  # eps, where less is left
         state = process.corrupt(x_0[row : row + 1], time, own, given[row : row + 1])
         evidence = worth(process, state).masked_fill(given[row], math.inf)
         assert torch.equal(noisy.tokens[row], state.tokens[0])
-        torch.testing.assert_close(ANY.evidence(noisy)[row], evidence[0], rtol=1e-12, atol=1e-12)
+        torch.testing.assert_close(noisy.evidence[row], evidence[0], rtol=1e-12, atol=1e-12)
         drawn[process.name] += 1
     assert set(drawn) == {"uniform", "masked", "absorbing", "hybrid"}
     assert torch.equal(noisy.tokens[given], x_0[given])
-    assert ANY.evidence(noisy)[given].isposinf().all()
-    assert not ANY.evidence(noisy)[~given].isnan().any()
+    assert noisy.evidence[given].isposinf().all()
+    assert not noisy.evidence[~given].isnan().any()
     assert torch.equal(noisy.alpha_t, 1 - t)
+    for process in ANY.processes:
+        assert torch.equal(process.evidence(noisy), noisy.evidence)
 
 
 def test_a_row_does_not_depend_on_its_batch() -> None:
     x_0, t, given = batch(12)
-    whole = ANY.corrupt(x_0, t, RowGenerators.spawn(3, 12), given)
+    whole = ANY.corrupted(x_0, t, RowGenerators.spawn(3, 12), given)
     rows = torch.tensor([9, 2, 5])
-    part = ANY.corrupt(x_0[rows], t[rows], RowGenerators.spawn(3, 12).select(rows.tolist()), given[rows])
+    part = ANY.corrupted(x_0[rows], t[rows], RowGenerators.spawn(3, 12).select(rows.tolist()), given[rows])
+    assert part.evidence is not None
+    assert whole.evidence is not None
     assert torch.equal(part.tokens, whole.tokens[rows])
-    assert torch.equal(ANY.evidence(part), ANY.evidence(whole)[rows])
+    assert torch.equal(part.evidence, whole.evidence[rows])
 
 
 def enumerated(alpha: float, x_0: tuple[int, ...]) -> dict[tuple[object, ...], float]:
@@ -115,12 +120,14 @@ def enumerated(alpha: float, x_0: tuple[int, ...]) -> dict[tuple[object, ...], f
 def test_tokens_and_evidence_follow_the_mixture(lost: float) -> None:
     """40,000 rows of one x_0; false-alarm rate 1e-6."""
     x_0, rows = (0, 2), 40_000
-    noisy = ANY.corrupt(
+    noisy = ANY.corrupted(
         torch.tensor([x_0]).expand(rows, L),
         torch.full((rows,), lost, dtype=torch.float64),
         torch.Generator().manual_seed(11),
+        None,
     )
-    evidence = ANY.evidence(noisy).tolist()
+    assert noisy.evidence is not None
+    evidence = noisy.evidence.tolist()
     seen = Counter(
         tuple(item for token, worth in zip(*row, strict=True) for item in (token, round(worth, 6)))
         for row in zip(noisy.tokens.tolist(), evidence, strict=True)
@@ -132,21 +139,35 @@ def test_tokens_and_evidence_follow_the_mixture(lost: float) -> None:
 
 
 def test_the_processes_of_a_mixture_share_its_vocabulary_and_schedule() -> None:
-    mixture = AnyNoise(K, "masked+hybrid:p_uniform=0.4", schedule=SCHEDULE)
-    assert [part.name for part in mixture.parts] == ["masked", "hybrid"]
-    assert {(part.vocab_size, part.schedule) for part in mixture.parts} == {(K, SCHEDULE)}
-    assert mixture.parts[1].p_uniform == 0.4  # type: ignore[attr-defined]
-    assert (mixture.num_states, AnyNoise(K, "uniform+absorbing").num_states) == (K + 1, K)
-    assert tl.Uniform(K).parts == (tl.Uniform(K),)
+    mixture = method_of("any:noises=masked+hybrid:p_uniform=0.4", K, SCHEDULE)
+    assert [process.name for process in mixture.processes] == ["masked", "hybrid"]
+    assert {(process.vocab_size, process.schedule) for process in mixture.processes} == {(K, SCHEDULE)}
+    assert mixture.processes[1] == tl.Hybrid(K, 0.4, schedule=SCHEDULE)
+    assert (mixture.input_states, method_of("any:noises=uniform+absorbing", K, SCHEDULE).input_states) == (K + 1, K)
+    assert mixture.mixed
+    assert mixture.process == tl.Masked(K, schedule=SCHEDULE)
+
+
+def test_one_process_is_corrupted_as_it_is() -> None:
+    x_0, t, given = batch(8)
+    for process in (tl.Uniform(K), tl.MaskedUniform(K), tl.Hybrid(K)):
+        mine, its = (
+            corrupted(x_0, t, RowGenerators.spawn(2, 8), given)
+            for corrupted in (Method((process,)).corrupted, process.corrupted)
+        )
+        assert torch.equal(mine.tokens, its.tokens)
+        assert mine.evidence is None
+        assert (mine.aux is None) == (its.aux is None)
 
 
 def test_the_ends_of_the_level_are_clean_and_empty() -> None:
     x_0, _, _ = batch(64)
     for lost, expected in ((0.0, math.inf), (1.0, 0.0)):
-        noisy = AnyNoise(K, schedule=tl.LinearSchedule(eps=0.0)).corrupt(
-            x_0, torch.full((64,), lost, dtype=torch.float64), RowGenerators.spawn(1, 64)
+        noisy = method_of("any", K, tl.LinearSchedule(eps=0.0)).corrupted(
+            x_0, torch.full((64,), lost, dtype=torch.float64), RowGenerators.spawn(1, 64), None
         )
-        assert (ANY.evidence(noisy) == expected).all()
+        assert noisy.evidence is not None
+        assert (noisy.evidence == expected).all()
         assert lost == 1 or torch.equal(noisy.tokens, x_0)
 
 
@@ -164,15 +185,4 @@ def test_the_ends_of_the_level_are_clean_and_empty() -> None:
 )
 def test_what_is_not_a_noise_is_named(noises: str, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
-        AnyNoise(K, noises)
-
-
-def test_a_mixture_has_no_law_of_its_own_and_says_what_to_use() -> None:
-    noisy = ANY.corrupt(*batch(2)[:2], torch.Generator().manual_seed(0))
-    remedy = r"use model.with_process\(...\) with one of uniform, masked, absorbing, hybrid"
-    with pytest.raises(ValueError, match=f"a mixture of processes has no noise law of its own; {remedy}"):
-        ANY.noise(noisy)
-    with pytest.raises(ValueError, match=f"a mixture of processes has no bound of its own; {remedy}"):
-        ANY.bound(tl.LeaveOneOut)
-    with pytest.raises(ValueError, match="AnyNoise needs the evidence of each position in aux"):
-        ANY.evidence(tl.Noisy(noisy.tokens, noisy.t, noisy.alpha_t))
+        method_of(f"any:noises={noises}", K, SCHEDULE)

@@ -14,10 +14,10 @@ from torch import Tensor
 import tokenloom as tl
 from tests import brute
 from tests.statistics import assert_frequencies, sequence_counts
+from tokenloom.cells import PROCESSES
 from tokenloom.cli import main
-from tokenloom.objectives import FiniteStep, Objective, RateNELBO
+from tokenloom.objectives import FiniteStep, MarkovNELBO, Objective, RateNELBO
 from tokenloom.posteriors import OverTokens
-from tokenloom.processes.base import PROCESSES
 
 K, L, P_UNIFORM = 3, 2, 0.3
 B = 2 * P_UNIFORM / (1 - P_UNIFORM)
@@ -58,7 +58,7 @@ def test_levels_and_noise_are_those_of_the_definition(t: float) -> None:
     noisy = states(t)
     alpha, noise = masses(t)
     close(noisy.alpha_t, torch.full_like(noisy.alpha_t, alpha))
-    close((1 - alpha) * PROCESS.noise(noisy).log_probs().exp()[0, 0], noise)
+    close((1 - alpha) * PROCESS.law(noisy).log_probs(noisy.tokens.device).exp()[0, 0], noise)
     close(PROCESS.time_at(noisy.alpha_t), noisy.t)
 
 
@@ -112,13 +112,13 @@ def test_a_mask_inside_the_vocabulary_is_the_same_process_with_other_ids() -> No
 
 
 @pytest.mark.parametrize("process", [PROCESS, INSIDE], ids=["outside", "inside"])
-def test_noise_is_drawn_by_its_law_and_draws_another_token_when_asked(process: tl.Hybrid) -> None:
+def test_noise_is_drawn_by_its_law_and_draws_another_token_when_asked(process: tl.Process) -> None:
     """Chi-square tests with the false-alarm rate of tests/statistics.py."""
     rows, t = 40_000, 0.3
     time = torch.full((rows,), t, dtype=torch.float64)
-    noise = process.noise(tl.Noisy(torch.zeros(rows, 1).long(), time, process.alpha(time)))
+    noise = process.law(tl.Noisy(torch.zeros(rows, 1).long(), time, process.alpha(time)))
     u = torch.rand(rows, 1, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    law = noise.log_probs().exp()[0, 0]
+    law = noise.log_probs(u.device).exp()[0, 0]
     assert_frequencies(sequence_counts(noise.draw(u), K + 1), law)
     for token in range(K + 1):
         others = law.clone()
@@ -143,14 +143,15 @@ def mean_losses(objective: Objective, times: list[float], predicts: type[OverTok
     return torch.stack(found)
 
 
+@pytest.mark.parametrize("objective", [MarkovNELBO(), RateNELBO()], ids=lambda objective: objective.name)
 @pytest.mark.parametrize("predicts", [tl.LeaveOneOut, tl.Denoiser])
-def test_the_bound_at_the_exact_posterior_is_the_entropy(predicts: type[OverTokens]) -> None:
+def test_the_bound_at_the_exact_posterior_is_the_entropy(predicts: type[OverTokens], objective: Objective) -> None:
     """By Gauss-Legendre in u with t = sin^4(pi u / 2), whose slope tames the square root at t = 0."""
     points, weights = np.polynomial.legendre.leggauss(60)
     u = (points + 1) / 2
     sine, cosine = np.sin(math.pi * u / 2), np.cos(math.pi * u / 2)
     slopes = torch.from_numpy(weights / 2 * 4 * sine**3 * cosine * math.pi / 2)
-    losses = mean_losses(RateNELBO(), (sine**4).tolist(), predicts)
+    losses = mean_losses(objective, (sine**4).tolist(), predicts)
     assert float((slopes * losses).sum()) == pytest.approx(ENTROPY, abs=1e-4)
 
 

@@ -1,57 +1,184 @@
-"""One file adds a process: the one below, unknown to the package, is trained, sampled, scored, saved and loaded."""
+"""A few lines add a noise or a coupling: those below are unknown to the package, and everything runs on them."""
 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 import tokenloom as tl
 from tests import brute
+from tests.laws.helpers import EXACT, assert_close
+from tests.laws.test_rates import assert_limit, rate_as_limit
+from tests.statistics import assert_frequencies
+from tokenloom.cells import PROCESSES
 from tokenloom.cli import main
-from tokenloom.processes.base import PROCESSES, Process
-from tokenloom.processes.noise import Noise, TableNoise
+from tokenloom.couplings import COUPLINGS, Absorbing, Coupling, Markov, Maximal, TransitionTimes
+from tokenloom.noise import NOISES, Law, Noise, TableLaw
+from tokenloom.objectives.nelbo import continuous_bound
+from tokenloom.posteriors import Posterior
+from tokenloom.process import Process
 from tokenloom.samplers import CORRECTORS, PREDICTORS
-from tokenloom.state import Noisy
+from tokenloom.schedules import LinearSchedule, Schedule
+from tokenloom.types import PerPosition, PerRow
 
 K, L = 4, 3
 P0 = brute.random_p0(K, L)
+ONE = brute.random_p0(K, 1)
+FOUR: list[Coupling] = [Markov(), Maximal(), Absorbing(), TransitionTimes()]
+STEPS = [(0.85, 0.6), (0.6, 0.25), (0.3, 0.0), (1.0, 0.4)]
+Shares = tuple[PerPosition, PerPosition]
 
 
 @dataclass(frozen=True)
-class Zipf(Process):
+class Zipf(Noise):
     """A lost token becomes token k with probability proportional to (k + 1)^-exponent: frequent tokens are noise."""
 
     exponent: float = 1.0
 
-    method = "zipf"
+    def law(self) -> Law:
+        weights = torch.arange(1, self.vocab_size + 1, dtype=torch.float64) ** -self.exponent
+        return TableLaw((weights / weights.sum()).view(1, 1, -1))
 
-    def noise(self, noisy: Noisy) -> Noise:
-        weights = torch.arange(1, self.vocab_size + 1, device=noisy.tokens.device, dtype=noisy.alpha_t.dtype)
-        weights = weights**-self.exponent
-        return TableNoise((weights / weights.sum()).expand(1, noisy.tokens.shape[1], -1))
+
+@dataclass(frozen=True)
+class Blend(Coupling):
+    """q(x_s, x_t | x_0) = rho q_Markov + (1 - rho) q_maximal: renewed on the way with probability rho."""
+
+    rho: float = 0.5
+
+    def check(self, process: Process) -> None:
+        Maximal().check(process)
+
+    def shares(self, process: Process, noisy: tl.Noisy, s: PerRow) -> Shares:
+        return self._blended(Markov().shares(process, noisy, s), Maximal().shares(process, noisy, s))
+
+    def rates(self, process: Process, noisy: tl.Noisy) -> Shares:
+        return self._blended(Markov().rates(process, noisy), Maximal().rates(process, noisy))
+
+    def _blended(self, markov: Shares, maximal: Shares) -> Shares:
+        clean, fresh = (self.rho * one + (1 - self.rho) * other for one, other in zip(markov, maximal, strict=True))
+        return clean, fresh
+
+
+def zipf(vocab_size: int, exponent: float = 1.0, *, schedule: Schedule = LinearSchedule()) -> Process:  # noqa: B008
+    return Process(Zipf(vocab_size, exponent), Markov(), schedule)
 
 
 @pytest.fixture(autouse=True)
 def registered() -> Iterator[None]:
-    with PROCESSES.scratch():
-        PROCESSES.register("zipf")(Zipf)
+    with NOISES.scratch(), COUPLINGS.scratch(), PROCESSES.scratch():
+        NOISES.register("zipf")(Zipf)
+        COUPLINGS.register("blend")(Blend)
+        PROCESSES.register("zipf")(zipf)
         yield
 
 
-def test_its_bound_at_the_exact_posterior_is_the_entropy() -> None:
+def zipf_law(size: int = K) -> Tensor:
+    weights = 1 / torch.arange(1, size + 1, dtype=torch.float64)
+    return weights / weights.sum()
+
+
+def pair_law(coupling: Coupling, pi: Tensor, alpha_s: float, alpha_t: float, shown: float | None) -> Tensor:
+    """q(x_s, x_t | x_0, shown) as [x_0, x_s, x_t], from the definition of the path; `shown` is U, or tau in time."""
+    eye = torch.eye(len(pi), dtype=torch.float64)
+    clean, same = eye[:, :, None], eye[None]
+    if isinstance(coupling, Blend):
+        parts = [pair_law(each, pi, alpha_s, alpha_t, None) for each in (Markov(), Maximal())]
+        return coupling.rho * parts[0] + (1 - coupling.rho) * parts[1]
+    if isinstance(coupling, Absorbing):
+        assert shown is not None
+        return pair_law(Markov(), eye[int(shown)], alpha_s, alpha_t, None)
+    if isinstance(coupling, Markov):
+        kept = alpha_t / alpha_s
+        return (alpha_s * clean + (1 - alpha_s) * pi[:, None]) * (kept * same + (1 - kept) * pi)
+    stays, moves, noise = clean * eye[:, None, :], clean * pi, (same * pi).expand(len(pi), -1, -1)
+    if isinstance(coupling, TransitionTimes):
+        assert shown is not None
+        return stays if 1 - shown < alpha_t else moves if 1 - shown < alpha_s else noise
+    return alpha_t * stays + (alpha_s - alpha_t) * moves + (1 - alpha_s) * noise
+
+
+def shown_by(coupling: Coupling, alpha_s: float, alpha_t: float) -> list[float | None]:
+    """Everything a state may show: each U, or tau before s, between s and t, and after t."""
+    if isinstance(coupling, Absorbing):
+        return [float(u) for u in range(K)]
+    if isinstance(coupling, TransitionTimes):
+        s, t = 1 - alpha_s, 1 - alpha_t
+        return [tau for tau in (s / 2, (s + t) / 2, (t + 1) / 2) if tau > 0 and (tau <= t or t < 1)]
+    return [None]
+
+
+def assert_bayes(process: Process, pi: Tensor, alpha_s: float, alpha_t: float) -> None:
+    """The bridge from x_0, and both averaged bridges of a one-position p_0, against Bayes' rule on the pair law."""
+    tokens = torch.arange(K).unsqueeze(1)
+    level = torch.full((K,), alpha_t, dtype=torch.float64)
+    s = torch.full((K,), 1 - alpha_s, dtype=torch.float64)
+    for shown in shown_by(process.coupling, alpha_s, alpha_t):
+        pair = pair_law(process.coupling, pi, alpha_s, alpha_t, shown)
+        kind = torch.int64 if isinstance(process.coupling, Absorbing) else torch.float64
+        aux = None if shown is None else torch.full((K, 1), shown, dtype=kind)
+        noisy = tl.Noisy(tokens, 1 - level, level, aux)
+        for x_0 in range(K):
+            possible = pair[x_0].sum(0) > 0
+            law = process.bridge(noisy, s, torch.full((K, 1), x_0)).dense().squeeze(1)
+            assert_close(law[possible], (pair[x_0] / pair[x_0].sum(0)).T[possible])
+        joint = (ONE[:, None, None] * pair).sum(0)
+        possible = joint.sum(0) > 0
+        for predicts in (tl.Denoiser, tl.LeaveOneOut):
+            prediction = tl.Oracle(ONE, process, predicts=predicts).predict(noisy)
+            law = process.bridge(noisy, s, prediction).dense().squeeze(1)
+            assert_close(law[possible], (joint / joint.sum(0)).T[possible])
+
+
+def assert_samples_p_0(process: Process, generator: torch.Generator) -> None:
+    """One position, so that factorised steps are exact, and alpha_1 = 0; 20,000 draws, false-alarm rate 1e-6."""
+    for predicts in (tl.Denoiser, tl.LeaveOneOut):
+        tokens = tl.sample(tl.Oracle(ONE, process, predicts=predicts), 20_000, steps=4, generator=generator)
+        assert_frequencies(torch.bincount(tokens.flatten(), minlength=K), ONE)
+
+
+def assert_marginals(process: Process, pi: Tensor, generator: torch.Generator) -> None:
+    """40,000 draws, false-alarm rate 1e-6."""
+    noisy = process.corrupt(torch.full((40_000, 1), 2), torch.full((40_000,), 0.7, dtype=torch.float64), generator)
+    law = 0.3 * torch.eye(K, dtype=torch.float64)[2] + 0.7 * pi
+    assert_frequencies(torch.bincount(noisy.tokens.flatten(), minlength=K), law)
+
+
+@pytest.mark.parametrize("coupling", FOUR, ids=lambda coupling: type(coupling).__name__)
+def test_an_own_noise_goes_with_every_coupling(coupling: Coupling, generator: torch.Generator) -> None:
+    process = Process(Zipf(K), coupling, EXACT)
+    assert_marginals(process, zipf_law(), generator)
+    for alpha_s, alpha_t in STEPS:
+        assert_bayes(process, zipf_law(), alpha_s, alpha_t)
+    assert_samples_p_0(process, generator)
+
+
+@pytest.mark.parametrize("coupling", FOUR, ids=lambda coupling: type(coupling).__name__)
+def test_the_bound_of_an_own_noise_at_the_exact_posterior_is_the_entropy_where_it_is_tight(coupling: Coupling) -> None:
     """Within five standard errors, a false alarm of 6e-7 at a fixed seed."""
-    oracle = tl.Oracle(P0, Zipf(K))
+    oracle = tl.Oracle(P0, Process(Zipf(K), coupling))
     generator = torch.Generator().manual_seed(0)
     found = tl.nelbo(oracle, oracle.sample(800, generator), generator=generator)
-    assert abs(found.nats - oracle.entropy()) < 5 * found.standard_error + 0.01
+    gap = found.nats - oracle.entropy()
+    assert gap > -5 * found.standard_error
+    assert (gap < 5 * found.standard_error + 0.01) == oracle.process.tight == (coupling != Maximal())
 
 
-@pytest.mark.parametrize("predicts", [tl.LeaveOneOut, tl.Denoiser, tl.Score])
-def test_every_kernel_whose_needs_it_meets_samples_it(predicts: type[tl.LeaveOneOut]) -> None:
-    oracle, met = tl.Oracle(P0, Zipf(K), predicts=predicts), []
+@pytest.mark.parametrize(
+    ("coupling", "predicts"),
+    [
+        *((Markov(), predicts) for predicts in (tl.LeaveOneOut, tl.Denoiser, tl.Score)),
+        *((coupling, tl.Denoiser) for coupling in (*FOUR[1:], Blend())),
+    ],
+    ids=lambda part: part.__name__ if isinstance(part, type) else type(part).__name__,
+)
+def test_every_kernel_that_supports_it_samples_it(coupling: Coupling, predicts: type[Posterior]) -> None:
+    oracle, met = tl.Oracle(P0, Process(Zipf(K), coupling), predicts=predicts), []
     for name in [*PREDICTORS, *CORRECTORS]:
         kernel = (PREDICTORS if name in PREDICTORS else CORRECTORS)[name]
         if not kernel.supports(oracle.process):
@@ -62,9 +189,98 @@ def test_every_kernel_whose_needs_it_meets_samples_it(predicts: type[tl.LeaveOne
         assert tokens.shape == (4, L)
         assert bool(((tokens >= 0) & (tokens < K)).all())
         met.append(name)
-    assert {"ancestral", "euler", "gillespie", "planned", "psi", "tau-leaping", "greedy-tail"} <= set(met)
-    assert {"informed", "random-scan", "scan", "forward-backward"} <= set(met)
-    assert not {"confidence", "remasking", "reaudm", "mudm", "dndm", "routing", "autoregressive"} & set(met)
+    assert "ancestral" in met
+    if isinstance(coupling, Markov):
+        assert {"euler", "gillespie", "planned", "psi", "tau-leaping", "greedy-tail"} <= set(met)
+        assert {"informed", "random-scan", "scan", "forward-backward"} <= set(met)
+        assert not {"confidence", "remasking", "reaudm", "mudm", "dndm", "routing", "autoregressive"} & set(met)
+
+
+@pytest.mark.parametrize(
+    ("noise", "pi"),
+    [(tl.noise.Uniform(K), brute.uniform_pi(K, 1)[0]), (Zipf(K), zipf_law())],
+    ids=["uniform", "zipf"],
+)
+@pytest.mark.parametrize("rho", [0.0, 0.3, 1.0])
+def test_an_own_coupling_goes_with_every_noise(
+    noise: Noise, pi: Tensor, rho: float, generator: torch.Generator
+) -> None:
+    process = Process(noise, Blend(rho), EXACT)
+    assert_marginals(process, pi, generator)
+    for alpha_s, alpha_t in STEPS:
+        assert_bayes(process, pi, alpha_s, alpha_t)
+    assert_samples_p_0(process, generator)
+
+
+@pytest.mark.parametrize("noise", [tl.noise.Uniform(K), Zipf(K)], ids=["uniform", "zipf"])
+def test_the_rates_of_an_own_coupling_are_those_of_its_bridge_and_keep_the_marginals(noise: Noise) -> None:
+    """q_t R = -dq_t/dt given x_0, which is [. = x_0] - w for alpha = 1 - t."""
+    process = Process(noise, Blend(0.3), EXACT)
+    times = torch.full((K,), 0.6, dtype=torch.float64)
+    noisy = tl.Noisy(torch.arange(K).unsqueeze(1), times, 1 - times)
+    pi = process.law(noisy).log_probs(noisy.tokens.device).exp()[0, 0]
+    for clean in range(K):
+        x_0 = torch.full((K, 1), clean)
+        q = process.marginal(noisy, x_0).dense()[0, 0]
+        rates = process.reverse_rates(noisy, x_0).off_diagonal()
+        assert_limit(rates, rate_as_limit(process, noisy, x_0))
+        leaving = torch.diag(rates.sum(-1).squeeze(1))
+        assert_close(q @ (rates.squeeze(1) - leaving), torch.eye(K, dtype=torch.float64)[clean] - pi)
+
+
+def exact_bound(process: Process, nodes: int = 40) -> float:
+    """The bound at the exact posterior of a one-position p_0, by Gauss-Legendre in u with t = sin^2(pi u / 2)."""
+    points, weights = np.polynomial.legendre.leggauss(nodes)
+    angle = torch.from_numpy((points + 1) / 4 * math.pi)
+    slopes = torch.from_numpy(weights) * math.pi / 2 * torch.sin(angle) * torch.cos(angle)
+    t = (torch.sin(angle) ** 2).repeat_interleave(K**2)
+    x_0, x_t = brute.sequences(K, 2).repeat(nodes, 1).unsqueeze(1).unbind(-1)
+    noisy = tl.Noisy(x_t, t, process.alpha(t))
+    chance = ONE[x_0] * process.marginal(noisy, x_0).dense().gather(-1, x_t.unsqueeze(-1)).squeeze(-1)
+    prediction = tl.Oracle(ONE, process).predict(noisy)
+    losses = continuous_bound(process, tl.LeaveOneOut).per_token(prediction, x_0, noisy, process)
+    return float((slopes * (chance * losses).view(nodes, -1).sum(-1)).sum())
+
+
+def test_the_bound_of_an_own_coupling_is_that_of_its_rates() -> None:
+    """The entropy where it is Markov, more elsewhere; convex in the rates, so below the mean of the two ends."""
+    entropy = -float((ONE * ONE.log()).sum())
+    markov, between, maximal = (exact_bound(Process(Zipf(K), Blend(rho), EXACT)) for rho in (1.0, 0.5, 0.0))
+    assert markov == pytest.approx(entropy, abs=1e-4)
+    assert markov + 0.01 < between < (markov + maximal) / 2
+    for coupling, expected in ((Markov(), markov), (Maximal(), maximal)):
+        assert exact_bound(Process(Zipf(K), coupling, EXACT)) == pytest.approx(expected, abs=1e-8)
+
+
+def test_an_own_coupling_is_taken_for_neither_of_those_it_is_made_of() -> None:
+    """A clock without a closed integral is not asked for jumps, and noise that it does not exist for is refused."""
+    process = Process(Zipf(K), Blend(0.5))
+    assert process.name == "zipf/blend"
+    assert (process.one_way, process.lifted, process.reveals, process.has_jump_rates) == (False, False, False, True)
+    assert not PREDICTORS["gillespie"].supports(process)
+    with pytest.raises(ValueError, match="the Maximal coupling needs noise that only grows"):
+        Process(tl.noise.MaskAndUniform(K), Blend())
+
+
+def test_an_own_coupling_whose_way_up_depends_on_x_0_is_not_markov() -> None:
+    """So its bound is not called tight, and no corrector asks it for a step up."""
+    process = Process(Zipf(K), Blend(0.5))
+    assert not process.markov
+    assert not process.tight
+    assert not CORRECTORS["forward-backward"].supports(process)
+    t = torch.tensor([0.5], dtype=torch.float64)
+    with pytest.raises(ValueError, match="Zipf noise, Blend coupling is not Markov"):
+        process.forward(process.corrupt(torch.zeros(1, L).long(), t), t + 0.1)
+
+
+def test_under_a_mask_an_own_coupling_of_both_is_masked_diffusion() -> None:
+    mine, masked = Process(tl.noise.Mask(K), Blend(0.3), EXACT), tl.Masked(K, schedule=EXACT)
+    t = torch.full((K + 1,), 0.6, dtype=torch.float64)
+    noisy = tl.Noisy(torch.arange(K + 1).unsqueeze(1), t, 1 - t)
+    logits = torch.randn(K + 1, 1, K, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    for prediction in (tl.Denoiser(logits), tl.LeaveOneOut(logits)):
+        laws = [process.bridge(noisy, t / 2, prediction).dense() for process in (mine, masked)]
+        assert_close(laws[0], laws[1])
 
 
 def test_it_is_trained_sampled_and_evaluated_by_command_and_saved(
@@ -79,10 +295,13 @@ def test_it_is_trained_sampled_and_evaluated_by_command_and_saved(
     main(["evaluate", str(folder), "--rows", "16"])
     assert "run (ema, step 3)" in capsys.readouterr().out
     model = tl.load(folder)
-    assert model.process == Zipf(5, 0.5)
-    model.save(tmp_path / "again")
-    again = tl.load(tmp_path / "again")
-    x_0 = torch.randint(0, 5, (8, 6), generator=torch.Generator().manual_seed(0))
-    first, second = (tl.nelbo(either, x_0, generator=torch.Generator().manual_seed(1)) for either in (model, again))
-    assert math.isfinite(first.nats)
-    assert torch.equal(first.per_sequence, second.per_sequence)
+    assert model.process == zipf(5, 0.5)
+    for number, process in enumerate((model.process, model.process.with_coupling(Blend(0.25)))):
+        first = model.with_process(process)
+        first.save(tmp_path / str(number))
+        second = tl.load(tmp_path / str(number))
+        assert second.process == process
+        x_0 = torch.randint(0, 5, (8, 6), generator=torch.Generator().manual_seed(0))
+        nats = [tl.nelbo(each, x_0, generator=torch.Generator().manual_seed(1)) for each in (first, second)]
+        assert math.isfinite(nats[0].nats)
+        assert torch.equal(nats[0].per_sequence, nats[1].per_sequence)

@@ -9,14 +9,21 @@ from tests.laws.helpers import EXACT
 from tests.statistics import assert_frequencies, sequence_counts
 
 K, L, COUNT = 3, 2, 100_000
+TABLE = tl.noise.Table(K, brute.random_pi(K, L))
+COUPLINGS = [
+    tl.couplings.Markov(),
+    tl.couplings.Maximal(),
+    tl.couplings.Absorbing(),
+    tl.couplings.TransitionTimes(),
+]
 
 
 def forward_table(process: tl.Process, alpha: float) -> torch.Tensor:
     """q_{t|0}(. | x_0 = (0, 2)) over sequences of states, the auxiliary variable averaged out."""
-    if isinstance(process, tl.Masked):
-        pi = brute.point_pi([process.mask] * L, process.num_states)
-        return brute.kernel(alpha, pi)[2]
-    pi = brute.random_pi(K, L) if isinstance(process, tl.Interpolating) else brute.uniform_pi(K, L)
+    if isinstance(process.noise, tl.noise.Mask):
+        pi = brute.point_pi([process.noise.mask] * L, process.num_states)
+    else:
+        pi = process.noise.pi if isinstance(process.noise, tl.noise.Table) else brute.uniform_pi(K, L)
     return brute.kernel(alpha, pi)[2]
 
 
@@ -27,9 +34,9 @@ PROCESSES = [
     tl.MaxCoupling(K),
     tl.AbsorbingUniform(K),
     tl.MaskedUniform(K),
-    tl.Interpolating(K, brute.random_pi(K, L)),
+    *(tl.Process(TABLE, coupling) for coupling in COUPLINGS),
 ]
-every_process = pytest.mark.parametrize("process", PROCESSES, ids=lambda process: type(process).__name__)
+every_process = pytest.mark.parametrize("process", PROCESSES, ids=lambda process: process.name)
 
 
 @every_process
@@ -49,11 +56,12 @@ def test_the_prior_has_lost_everything(process: tl.Process, generator: torch.Gen
     states = round(table.numel() ** 0.5)
     assert_frequencies(sequence_counts(state.tokens, states), table)
     assert (state.t == 1).all()
-    if isinstance(process, tl.AbsorbingUniform):
+    if isinstance(process.coupling, tl.couplings.Absorbing):
         assert state.aux is not None
         assert torch.equal(state.tokens, state.aux)
-    if isinstance(process, tl.MaskedUniform):
-        assert (process.masked_view(state) == process.mask).all()
+    if isinstance(process.coupling, tl.couplings.TransitionTimes):
+        view = process.coupling.masked_view(process, state)
+        assert torch.equal(view, torch.full_like(view, K))
 
 
 @every_process
@@ -105,6 +113,8 @@ def test_a_whole_reverse_chain_ends_in_p_0(generator: torch.Generator) -> None:
         (tl.MaxCoupling(K, schedule=EXACT), tl.Denoiser),
         (tl.AbsorbingUniform(K, schedule=EXACT), tl.Denoiser),
         (tl.MaskedUniform(K, schedule=EXACT), tl.Denoiser),
+        (tl.MaxCoupling(K, schedule=EXACT), tl.LeaveOneOut),
+        (tl.AbsorbingUniform(K, schedule=EXACT), tl.LeaveOneOut),
     ]
     for process, predicts in cases:
         model = tl.Oracle(p0, process, predicts=predicts)

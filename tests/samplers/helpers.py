@@ -4,6 +4,7 @@ Chi-square tests here pool the starts: with their numbers fixed the statistic ha
 tested for, so `FALSE_ALARM` is an upper bound.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -13,8 +14,8 @@ import tokenloom as tl
 from tests import brute
 from tests.laws.helpers import EXACT
 from tests.statistics import assert_frequencies, sequence_counts
+from tokenloom.cells import PROCESSES as REGISTERED
 from tokenloom.posteriors import Posterior
-from tokenloom.processes import PROCESSES as REGISTERED
 from tokenloom.samplers import CORRECTORS, PREDICTORS, Corrector, Evaluator, Kernel, Predictor
 
 K, L = 3, 2
@@ -23,28 +24,108 @@ MASK = K
 P0 = brute.random_p0(K, L)
 UNIFORM_PI = brute.uniform_pi(K, L)
 MASK_PI = brute.point_pi([MASK] * L, K + 1)
-TABLE_PI = brute.random_pi(K, L)
 SEQUENCES = brute.sequences(K, L)
-PROCESSES: list[type[tl.Process]] = [REGISTERED[name] for name in REGISTERED if not REGISTERED[name].sequential]
+Cell = Callable[..., tl.Process]
+"""A noise and a coupling: builds a process from K, a table where the noise is one, and a schedule."""
+
+
+def table_maximal(vocab_size: int, pi: Tensor, *, schedule: tl.Schedule) -> tl.Process:
+    return tl.Process(tl.noise.Table(vocab_size, pi), tl.couplings.Maximal(), schedule)
+
+
+def table_absorbing(vocab_size: int, pi: Tensor, *, schedule: tl.Schedule) -> tl.Process:
+    return tl.Process(tl.noise.Table(vocab_size, pi), tl.couplings.Absorbing(), schedule)
+
+
+def table_times(vocab_size: int, pi: Tensor, *, schedule: tl.Schedule) -> tl.Process:
+    return tl.Process(tl.noise.Table(vocab_size, pi), tl.couplings.TransitionTimes(), schedule)
+
+
+def table_zeros(vocab_size: int, pi: Tensor, *, schedule: tl.Schedule) -> tl.Process:
+    return tl.Interpolating(vocab_size, pi, schedule=schedule)
+
+
+def table_point(vocab_size: int, pi: Tensor, *, schedule: tl.Schedule) -> tl.Process:
+    return tl.Interpolating(vocab_size, pi, schedule=schedule)
+
+
+def zeros_pi(vocab_size: int, length: int) -> Tensor:
+    """A random table in which the last token is never noise."""
+    pi = brute.random_pi(vocab_size, length)
+    pi[:, -1] = 0
+    return pi / pi.sum(-1, keepdim=True)
+
+
+def point_row_pi(vocab_size: int, length: int) -> Tensor:
+    """A random table in which the first position is always lost to token 1."""
+    pi = brute.random_pi(vocab_size, length)
+    pi[0] = brute.point_pi([1], vocab_size)[0]
+    return pi
+
+
+TABLES: dict[Cell, Callable[[int, int], Tensor]] = {
+    tl.Interpolating: brute.random_pi,
+    table_maximal: brute.random_pi,
+    table_absorbing: brute.random_pi,
+    table_times: brute.random_pi,
+    table_zeros: zeros_pi,
+    table_point: point_row_pi,
+}
+"""The table of each cell whose noise is one."""
+TABLE_PI = brute.random_pi(K, L)
+PROCESSES: list[Cell] = [REGISTERED[name] for name in REGISTERED if name != "left-to-right"]
 """All that are registered and see every position."""
+CELLS = [*PROCESSES, *(cell for cell in TABLES if cell is not tl.Interpolating)]
+"""With a table under every coupling, one with zeros, and one with a point mass in a row."""
 KERNELS: dict[str, type[Kernel]] = {**PREDICTORS, **CORRECTORS}
+EXTREMES = (
+    "ancestral:through=plug-in",
+    "ancestral:through=marginalised",
+    "confidence:temperature=3",
+    "confidence:score=margin",
+    "confidence:score=entropy,temperature=0.3",
+    "forward-backward:amount=0.9",
+    "forward-backward:amount=0.001,steps=2",
+    "gillespie:floor=0.9",
+    "informed:parallel=2",
+    "informed:steps=2,temperature=2",
+    "mudm:noise=mask",
+    "mudm:resample=true",
+    "mudm:resample=true,noise=hybrid",
+    "psi:kappa=0",
+    "psi:kappa=0,since=0.5",
+    "psi:kappa=1,since=0",
+    "random-scan:parallel=2",
+    "random-scan:steps=2",
+    "remasking:schedule=cap,eta=1",
+    "remasking:schedule=rescale,eta=1",
+    "remasking:schedule=switch,eta=1",
+    "remasking:schedule=switch,eta=1,switch=1",
+    "remasking:schedule=loop,eta=1",
+    "remasking:schedule=loop,loop_start=0.9,loop_end=0.1",
+    "scan:parallel=2",
+    "scan:steps=2",
+)
+"""Kernels with their options at the ends of their ranges, or away from the defaults where these have no end."""
 
 
-def process_of(
-    kind: type[tl.Process], vocab_size: int = K, length: int = L, schedule: tl.Schedule = EXACT
-) -> tl.Process:
-    """A process of this class; a table of noise is random and positive."""
-    if kind is tl.Interpolating:
-        return tl.Interpolating(vocab_size, brute.random_pi(vocab_size, length), schedule=schedule)
-    return kind(vocab_size, schedule=schedule)
+def kernel_of(text: str) -> Predictor | Corrector:
+    """A kernel from its name and options."""
+    return (PREDICTORS if text.split(":")[0] in PREDICTORS else CORRECTORS).parse(text)
 
 
-def served(kernel: type[Kernel]) -> list[type[tl.Process]]:
-    """The processes that a kernel supports."""
-    return [kind for kind in PROCESSES if kernel.supports(process_of(kind))]
+def process_of(kind: Cell, vocab_size: int = K, length: int = L, schedule: tl.Schedule = EXACT) -> tl.Process:
+    """A process of this cell."""
+    table = (TABLES[kind](vocab_size, length),) if kind in TABLES else ()
+    return kind(vocab_size, *table, schedule=schedule)
 
 
-def oracle(kind: type[tl.Process], predicts: type[Posterior] = tl.Denoiser, p0: Tensor = P0) -> tl.Oracle:
+def supported(kernel: type[Kernel], cells: list[Cell] = PROCESSES) -> list[Cell]:
+    """The cells that a kernel supports."""
+    return [kind for kind in cells if kernel.supports(process_of(kind))]
+
+
+def oracle(kind: Cell, predicts: type[Posterior] = tl.Denoiser, p0: Tensor = P0) -> tl.Oracle:
     return tl.Oracle(p0, process_of(kind, length=p0.ndim), predicts=predicts)
 
 

@@ -73,7 +73,7 @@ def test_network_is_shown_the_time_it_was_trained_at() -> None:
 def test_given_tokens_are_read_kept_and_cost_nothing() -> None:
     """The first is given: p(. | 1), then p(. | x^2), in two evaluations."""
     given = torch.tensor([1, 0, 0]), torch.tensor([True, False, False])
-    samples = tl.Sampler.of().run(chain(), ROWS, length=L, given=given, generator=generator())
+    samples = tl.Sampler().run(chain(), ROWS, length=L, given=given, generator=generator())
     assert bool((samples.tokens[:, 0] == 1).all())
     assert_frequencies(sequence_counts(samples.tokens[:, 1:], K), TRANSITION[1][:, None] * TRANSITION)
     assert samples.evaluations.tolist() == [L - 1] * ROWS
@@ -83,8 +83,7 @@ def test_given_tokens_are_read_kept_and_cost_nothing() -> None:
 @pytest.mark.parametrize("on", [tl.LeaveOneOut, tl.Denoiser])
 def test_a_token_that_was_not_seen_is_no_evidence(predicts: type[Posterior], on: type[OverTokens]) -> None:
     """Greedily every row is the same, on whichever posterior, for they are one."""
-    greedy = tl.Truncation(top_k=1, on=on)
-    tokens = tl.sample(chain(predicts), 100, length=L, steps=3, truncation=greedy, generator=generator())
+    tokens = tl.sample(chain(predicts), 100, length=L, steps=3, top_k=1, on=on, generator=generator())
     first = int(INITIAL.argmax())
     second = int(TRANSITION[first].argmax())
     assert bool((tokens == torch.tensor([first, second, int(TRANSITION[second].argmax())])).all())
@@ -110,7 +109,7 @@ def test_what_does_not_go_from_left_to_right_is_refused() -> None:
     with pytest.raises(ValueError, match="a causal model has no corrector"):
         tl.sample(chain(), 1, length=L, corrector="informed")
     with pytest.raises(ValueError, match="reads given tokens clean, got show_given='noised'; leave it at auto"):
-        tl.Sampler.of(show_given="noised").run(chain(), 1, length=L, given=given)
+        tl.Sampler(show_given="noised").run(chain(), 1, length=L, given=given)
     with pytest.raises(ValueError, match="autoregressive needs a causal model, but the model's process is Uniform"):
         tl.sample(oracle(tl.Uniform), 1, sampler=Autoregressive())
     with pytest.raises(ValueError, match="greedy-tail needs a model that sees every position"):
@@ -119,6 +118,6 @@ def test_what_does_not_go_from_left_to_right_is_refused() -> None:
 
 def test_a_prompt_of_a_whole_sequence_is_returned_at_no_cost() -> None:
     given = torch.tensor([2, 0, 1]), torch.ones(L, dtype=torch.bool)
-    samples = tl.Sampler.of().run(chain(), 4, length=L, given=given)
+    samples = tl.Sampler().run(chain(), 4, length=L, given=given)
     assert samples.tokens.tolist() == [[2, 0, 1]] * 4
     assert samples.evaluations.tolist() == [0] * 4

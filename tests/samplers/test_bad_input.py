@@ -20,24 +20,24 @@ def tokens_given(*tokens: int) -> tuple[Tensor, Tensor]:
 
 CASES: list[tuple[str, Callable[[], object], str]] = [
     ("no steps", lambda: tl.sample(UNIFORM, 1, steps=0), "steps must be a whole number, at least 1, got 0"),
-    ("half a step", lambda: tl.sample(UNIFORM, 1, steps=2.5), "steps must be a whole number, got 2.5"),  # type: ignore[arg-type]
+    ("half a step", lambda: tl.sample(UNIFORM, 1, steps=2.5), "steps must be a whole number, got 2.5"),
     ("no room to correct", lambda: tl.sample(UNIFORM, 1, steps=6, corrector="scan:steps=5"), "takes at least 7 evaluations, got steps=6"),
     ("fewer than no rows", lambda: tl.sample(UNIFORM, -1), "batch must be a whole number, at least 0, got -1"),
     ("half a row", lambda: tl.sample(UNIFORM, 2.5), "batch must be a whole number, got 2.5"),  # type: ignore[arg-type]
     ("no length", lambda: tl.sample(UNIFORM, 1, length=0), "length must be at least 1, got 0"),
     ("another length", lambda: tl.sample(UNIFORM, 1, length=3), "knows sequences of length 2, got 3"),
     ("unknown length", lambda: tl.sample(tl.DiffusionModel(torch.sin, tl.Uniform(K)), 1), "does not say how long its sequences are; pass length"),
-    ("top-p of 0", lambda: tl.sample(UNIFORM, 1, truncation=tl.Truncation(top_p=0)), r"top_p must be in \(0, 1\], got 0"),
-    ("top-p above 1", lambda: tl.sample(UNIFORM, 1, truncation=tl.Truncation(top_p=1.5)), r"top_p must be in \(0, 1\], got 1.5"),
-    ("cold", lambda: tl.sample(UNIFORM, 1, truncation=tl.Truncation(temperature=0)), "temperature must be positive and finite, got 0"),
+    ("top-p of 0", lambda: tl.sample(UNIFORM, 1, top_p=0), r"top_p must be in \(0, 1\], got 0"),
+    ("top-p above 1", lambda: tl.sample(UNIFORM, 1, top_p=1.5), r"top_p must be in \(0, 1\], got 1.5"),
+    ("cold", lambda: tl.sample(UNIFORM, 1, temperature=0), "temperature must be positive and finite, got 0"),
     ("unknown predictor", lambda: tl.sample(UNIFORM, 1, sampler="ancestrel"), "there is no sampler 'ancestrel'; did you mean ancestral?"),
     ("unknown corrector", lambda: tl.sample(UNIFORM, 1, corrector="informd"), "there is no corrector 'informd'; did you mean informed?"),
     ("unknown corrector in a text", lambda: tl.Sampler.parse("psi + randomscan"), "there is no corrector 'randomscan'; did you mean random-scan?"),
     ("two correctors", lambda: tl.sample(UNIFORM, 1, sampler="psi + scan", corrector="informed"), r"'psi \+ scan' names its corrector already, got corrector='informed' too"),
-    ("a name for a kernel", lambda: tl.Sampler("psi"), "predictor must be a Predictor, got 'psi'; use Sampler.of"),  # type: ignore[arg-type]
+    ("a name for a kernel", lambda: tl.Sampler("psi"), "predictor must be a Predictor, got 'psi'; use Sampler.parse"),  # type: ignore[arg-type]
     ("a setting beside a Sampler", lambda: tl.sample(UNIFORM, 1, sampler=tl.Sampler(), steps=4), "a Sampler holds all settings; change them with dataclasses.replace"),
     ("a shorthand beside a Sampler", lambda: tl.sample(UNIFORM, 1, sampler=tl.Sampler(), top_p=0.9), "a Sampler holds all settings"),
-    ("two truncations", lambda: tl.sample(UNIFORM, 1, top_k=2, truncation=tl.Truncation(top_p=0.9)), "give truncation, or temperature, top_p, top_k and forbid, not both"),
+    ("an unknown setting", lambda: tl.sample(UNIFORM, 1, topp=0.9), "a sampler has no setting 'topp'; did you mean top_p?"),
     ("a forbidden token that does not exist", lambda: tl.sample(UNIFORM, 1, forbid=[0, 3]), r"forbid must hold token ids in 0\.\.2, got 3"),
     ("a forbidden token below 0", lambda: tl.sample(UNIFORM, 1, forbid=[-1]), "forbid must hold token ids, got -1"),
     ("nothing allowed", lambda: tl.sample(UNIFORM, 1, forbid=[0, 1, 2]), "logits without the forbidden tokens at .* hold only -inf"),
@@ -61,13 +61,13 @@ CASES: list[tuple[str, Callable[[], object], str]] = [
     ("no positions", lambda: tl.sample(UNIFORM, 1, corrector="informed:parallel=0"), "parallel must be at least 1, got 0"),
     ("endless heat", lambda: tl.sample(MASKED, 1, sampler="confidence:temperature=inf"), r"temperature must be in \[0, inf\), got inf"),
     ("no heat at all", lambda: tl.sample(UNIFORM, 1, corrector="informed:temperature=nan"), r"temperature must be in \[0, inf\), got nan"),
-    ("plug-in under masks", lambda: tl.sample(MASKED, 1, sampler="ancestral:through=plug-in"), "plug-in bridge takes the LeaveOneOut, and that of Masked does not; leave `through` at model"),
+    ("plug-in under masks", lambda: tl.sample(MASKED, 1, sampler="ancestral:through=plug-in"), "plug-in bridge takes the LeaveOneOut, which a model that predicts the Denoiser under Masked cannot tell; leave `through` at model"),
     ("a Gibbs corrector under masks", lambda: tl.sample(MASKED, 1, corrector="informed"), "informed needs a process that leaves every token in doubt, but the model's process is Masked; use forward-backward"),
     ("a corrector of transition times", lambda: tl.sample(MASKED, 1, sampler="mudm", corrector="forward-backward"), "the model's process is MaskedUniform; there is no corrector for it"),
-    ("an unknown grid", lambda: tl.Sampler.of(grid="sine").run(UNIFORM, 1), "grid must be 'uniform' or 'cosine' or .*, got 'sine'"),  # type: ignore[arg-type]
-    ("a grid that rises", lambda: tl.Sampler.of(grid=torch.tensor([1.0, 0.2, 0.5, 0.0])).run(UNIFORM, 1), "a grid is a vector of times that falls from 1 to 0, got"),
-    ("a grid from the middle", lambda: tl.Sampler.of(grid=torch.tensor([0.5, 0.0])).run(UNIFORM, 1), "a grid is a vector of times that falls from 1 to 0, got"),
-    ("an unknown way to give", lambda: tl.Sampler.of(show_given="nosied").run(UNIFORM, 1, given=tokens_given(0, 1)), "show_given must be 'auto' or 'clean' or 'noised', got 'nosied'"),  # type: ignore[arg-type]
+    ("an unknown grid", lambda: tl.Sampler(grid="sine").run(UNIFORM, 1), "grid must be 'uniform' or 'cosine' or .*, got 'sine'"),  # type: ignore[arg-type]
+    ("a grid that rises", lambda: tl.Sampler(grid=(1.0, 0.2, 0.5, 0.0)).run(UNIFORM, 1), "a grid is a vector of times that falls from 1 to 0, got"),
+    ("a grid from the middle", lambda: tl.Sampler(grid=(0.5, 0.0)).run(UNIFORM, 1), "a grid is a vector of times that falls from 1 to 0, got"),
+    ("an unknown way to give", lambda: tl.Sampler(show_given="nosied").run(UNIFORM, 1, given=tokens_given(0, 1)), "show_given must be 'auto' or 'clean' or 'noised', got 'nosied'"),  # type: ignore[arg-type]
     ("given tokens of another length", lambda: tl.sample(UNIFORM, 2, given=tokens_given(0, 1, 2)), r"given tokens have shape \[2, 3\], but \[2, 2\] are to be sampled"),
     ("given tokens of another batch", lambda: tl.sample(UNIFORM, 2, given=(torch.zeros(3, 2).long(), ONES)), r"given tokens have shape \[3, 2\], but \[2, 2\]"),
     ("flags of another length", lambda: tl.sample(UNIFORM, 2, given=(torch.zeros(2).long(), torch.ones(3).bool())), r"flags of given must have the tokens' shape \[2, 2\], got \[2, 3\]"),

@@ -6,11 +6,11 @@ import pytest
 import torch
 
 import tokenloom as tl
-from tests.samplers.helpers import oracle, served
+from tests.samplers.helpers import Cell, oracle, supported
 from tokenloom.samplers import CORRECTORS, PREDICTORS, Predictor
 
 FORGETFUL = [name for name in PREDICTORS if PREDICTORS[name].advance is Predictor.advance]
-CASES = [(name, kind) for name in FORGETFUL for kind in served(PREDICTORS[name])]
+CASES = [(name, kind) for name in FORGETFUL for kind in supported(PREDICTORS[name])]
 STEPS = 8
 
 
@@ -21,11 +21,11 @@ def states(sampler: tl.Sampler, model: tl.Model, generator: torch.Generator) -> 
 
 
 @pytest.mark.parametrize(("name", "kind"), CASES, ids=lambda value: getattr(value, "__name__", value))
-def test_a_run_split_at_a_step_and_continued_is_the_same_run(name: str, kind: type[tl.Process]) -> None:
+def test_a_run_split_at_a_step_and_continued_is_the_same_run(name: str, kind: Cell) -> None:
     """Only the randomness that is left matters, so a second run brings its generator to the same place."""
     model = oracle(kind)
     corrector = "scan" if CORRECTORS["scan"].supports(model.process) else None
-    sampler = tl.Sampler.of(name, corrector, steps=STEPS)
+    sampler = tl.Sampler.parse(name, corrector=corrector, steps=STEPS)
     generator = torch.Generator().manual_seed(3)
     split: list[tuple[tl.Noisy, torch.Tensor]] = []
     whole = sampler.run(
@@ -46,10 +46,10 @@ def test_a_run_split_at_a_step_and_continued_is_the_same_run(name: str, kind: ty
 
 def test_every_sampler_continues_with_other_settings_from_a_state_of_another() -> None:
     model = oracle(tl.Uniform)
-    middle = states(tl.Sampler.of("ancestral", steps=STEPS), model, torch.Generator().manual_seed(0))[3]
+    middle = states(tl.Sampler.parse("ancestral", steps=STEPS), model, torch.Generator().manual_seed(0))[3]
     for name in PREDICTORS:
         if PREDICTORS[name].supports(model.process):
-            tokens = tl.Sampler.of(name, steps=5).run(model, 16, begin=middle).tokens
+            tokens = tl.Sampler.parse(name, steps=5).run(model, 16, begin=middle).tokens
             assert tokens.shape == middle.tokens.shape
             assert int(tokens.max()) < 3
 

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
+from inspect import signature
 from itertools import pairwise
 from typing import Any, Literal, get_args, get_origin
 
@@ -18,20 +19,19 @@ from torch import Tensor, nn
 
 import tokenloom as tl
 from tests import brute
-from tests.samplers.helpers import KERNELS, process_of
+from tests.samplers.helpers import CELLS, EXTREMES, KERNELS, PROCESSES, Cell, kernel_of, process_of, supported
 from tokenloom.nn import CausalTransformer, DiT, TransformerConfig
-from tokenloom.processes import PROCESSES
 from tokenloom.samplers import CORRECTORS, PREDICTORS, Predictor
 
 K, L, ROWS, STEPS = 4, 3, 3, 4
 P0 = brute.random_p0(K, L)
-KINDS: list[type[tl.Process]] = [PROCESSES[name] for name in PROCESSES]
+KINDS: list[Cell] = [*CELLS, tl.LeftToRight]
 SHORT = {"gillespie": "gillespie:floor=0.9"}
 """Jump by jump for part of the way: what is tested here shows there."""
-Run = tuple[str, str | None, type[tl.Process]]
+Run = tuple[str, str | None, Cell]
 
 
-def made(kind: type[tl.Process]) -> tl.Process:
+def made(kind: Cell) -> tl.Process:
     """A tenth of the signal is left at t = 1, which spares Gillespie most of its jumps."""
     return process_of(kind, K, L, tl.LinearSchedule(eps=0.1))
 
@@ -45,15 +45,26 @@ PREDICTED: list[Run] = [
 CORRECTED: list[Run] = [
     ("ancestral", name, kind) for name in CORRECTORS for kind in KINDS if CORRECTORS[name].supports(made(kind))
 ]
-RUNS = PREDICTED + CORRECTED
+EXTREME: list[Run] = [
+    (setting, None, supported(type(kernel))[-1])
+    if isinstance(kernel := kernel_of(setting), Predictor)
+    else ("ancestral", setting, supported(type(kernel))[-1])
+    for setting in EXTREMES
+    if setting not in SHORT.values()
+]
+"""Each under the last of the registered processes that it supports."""
+RUNS = PREDICTED + CORRECTED + EXTREME
 PAIRS: list[Run] = [
     (predictor, corrector, kind)
     for predictor, _, kind in PREDICTED
     for corrector in CORRECTORS
-    if not predictor.startswith("mudm") and CORRECTORS[corrector].supports(made(kind))
+    if kind in PROCESSES and not predictor.startswith("mudm") and CORRECTORS[corrector].supports(made(kind))
 ]
 """Every predictor beside every corrector; mudm runs under transition times, which no corrector supports."""
+NAMED = [run for run in RUNS if run[2] in (*PROCESSES, tl.LeftToRight)]
+"""Under the registered processes alone, where the noise makes no difference."""
 every_run = pytest.mark.parametrize(("predictor", "corrector", "kind"), RUNS)
+every_named_run = pytest.mark.parametrize(("predictor", "corrector", "kind"), NAMED)
 every_kernel = pytest.mark.parametrize("name", KERNELS)
 unchecked = pytest.mark.usefixtures("as_a_user")
 """Shape checks take most of the time of a small run; the first test below makes every run with them."""
@@ -78,24 +89,25 @@ class CausalTable(nn.Module):
         return torch.stack(rows, 1)
 
 
-def exact(kind: type[tl.Process]) -> tl.Oracle | tl.DiffusionModel:
+def exact(kind: Cell) -> tl.Oracle | tl.DiffusionModel:
     """The exact posteriors of the table."""
-    if kind.sequential:
+    if kind is tl.LeftToRight:
         return tl.DiffusionModel(CausalTable(), made(kind))
     return tl.Oracle(P0, made(kind), predicts=tl.Denoiser)
 
 
-def plain(kind: type[tl.Process], shown: list[int] | None = None) -> tl.DiffusionModel:
+def plain(kind: Cell, shown: list[int] | None = None) -> tl.DiffusionModel:
     """A callable that counts the rows it is shown."""
+    process = made(kind)
 
     def network(tokens: Tensor, time: Tensor, absorbing: Tensor | None = None) -> Tensor:
-        assert (absorbing is not None) == kind.shows_auxiliary
+        assert (absorbing is not None) == process.shows_auxiliary
         if shown is not None:
             shown.append(len(tokens))
         logits: Tensor = torch.cos(1.7 * tokens[..., None] + torch.arange(K)) + time[:, None, None]
-        return logits.roll(1, 1) if kind.sequential else logits
+        return logits.roll(1, 1) if process.sequential else logits
 
-    return tl.DiffusionModel(network, made(kind), predicts=tl.Denoiser)
+    return tl.DiffusionModel(network, process, predicts=tl.Denoiser)
 
 
 @cache
@@ -108,7 +120,7 @@ def network(states: int, absorbing: bool, causal: bool) -> DiT | CausalTransform
 
 
 def draws_like_its_network(
-    wrap: Callable[[nn.Module], Callable[..., Tensor]], predictor: str, corrector: str | None, kind: type[tl.Process]
+    wrap: Callable[[nn.Module], Callable[..., Tensor]], predictor: str, corrector: str | None, kind: Cell
 ) -> bool:
     process = made(kind)
     inner = network(process.input_states, process.shows_auxiliary, process.sequential)
@@ -129,16 +141,14 @@ def draws_like_its_network(
 
 
 @every_run
-def test_a_run_passes_its_shape_checks(predictor: str, corrector: str | None, kind: type[tl.Process]) -> None:
-    assert tl.sample(exact(kind), 5, steps=3, sampler=predictor, corrector=corrector).shape == (5, L)
+def test_a_run_passes_its_shape_checks(predictor: str, corrector: str | None, kind: Cell) -> None:
+    assert tl.sample(exact(kind), 5, steps=STEPS, sampler=predictor, corrector=corrector).shape == (5, L)
 
 
 @unchecked
 @every_run
-def test_output_is_real_tokens_and_the_same_for_a_seed(
-    predictor: str, corrector: str | None, kind: type[tl.Process]
-) -> None:
-    sampler = tl.Sampler.of(predictor, corrector, steps=STEPS)
+def test_output_is_real_tokens_and_the_same_for_a_seed(predictor: str, corrector: str | None, kind: Cell) -> None:
+    sampler = tl.Sampler.parse(predictor, corrector=corrector, steps=STEPS)
     first, second, other = (sampler.run(exact(kind), 20, generator=generator(seed)).tokens for seed in (0, 0, 1))
     assert first.shape == (20, L)
     assert first.dtype == torch.int64
@@ -150,28 +160,26 @@ def test_output_is_real_tokens_and_the_same_for_a_seed(
 
 @unchecked
 @pytest.mark.parametrize(("predictor", "corrector", "kind"), PAIRS)
-def test_every_predictor_runs_beside_every_corrector(predictor: str, corrector: str, kind: type[tl.Process]) -> None:
+def test_every_predictor_runs_beside_every_corrector(predictor: str, corrector: str, kind: Cell) -> None:
     """A corrector step between each two of three predictor steps: 3 + 2 = 5 evaluations, where there is a budget."""
     tokens, flags = torch.tensor([[1, 3, 0]]).expand(20, L), torch.tensor([[True, False, False]]).expand(20, L)
-    sampler = tl.Sampler.of(predictor, corrector, steps=5)
+    sampler = tl.Sampler.parse(predictor, corrector=corrector, steps=5)
     first, second = (sampler.run(exact(kind), 20, given=(tokens, flags), generator=generator()) for _ in range(2))
     assert first.tokens.shape == (20, L)
     assert set(first.tokens.unique().tolist()) <= set(range(K))  # type: ignore[no-untyped-call]
     assert torch.equal(first.tokens, second.tokens)
     assert bool((first.tokens[:, 0] == 1).all())
     assert predictor.startswith("gillespie") or int(first.evaluations.max()) <= 5
-    alone = tl.Sampler.of(predictor, steps=3).run(exact(kind), 20, given=(tokens, flags), generator=generator())
+    alone = tl.Sampler.parse(predictor, steps=3).run(exact(kind), 20, given=(tokens, flags), generator=generator())
     assert not torch.equal(first.tokens, alone.tokens)
 
 
-MASKED = [run for run in RUNS if "mask_id" in {option.name for option in fields(run[2])}]
+MASKED = [run for run in RUNS if "mask_id" in signature(run[2]).parameters]
 
 
 @unchecked
 @pytest.mark.parametrize(("predictor", "corrector", "kind"), MASKED)
-def test_a_mask_inside_the_vocabulary_is_never_put_out(
-    predictor: str, corrector: str | None, kind: type[tl.Process]
-) -> None:
+def test_a_mask_inside_the_vocabulary_is_never_put_out(predictor: str, corrector: str | None, kind: Cell) -> None:
     p0 = P0.clone()
     for axis in range(L):
         p0.select(axis, 1).zero_()
@@ -183,10 +191,8 @@ def test_a_mask_inside_the_vocabulary_is_never_put_out(
 
 @unchecked
 @every_run
-def test_a_row_is_the_one_that_would_be_drawn_alone(
-    predictor: str, corrector: str | None, kind: type[tl.Process]
-) -> None:
-    sampler = tl.Sampler.of(predictor, corrector, steps=STEPS)
+def test_a_row_is_the_one_that_would_be_drawn_alone(predictor: str, corrector: str | None, kind: Cell) -> None:
+    sampler = tl.Sampler.parse(predictor, corrector=corrector, steps=STEPS)
 
     def draw(seeds: list[int]) -> tl.Samples:
         return sampler.run(exact(kind), len(seeds), generator=tl.RowGenerators(seeds))
@@ -201,17 +207,17 @@ def test_a_row_is_the_one_that_would_be_drawn_alone(
 @unchecked
 @pytest.mark.parametrize(
     ("predictor", "corrector", "kind", "show_given"),
-    [(*run, show) for run in RUNS for show in ("clean", "noised") if show == "clean" or not run[2].sequential],
+    [(*run, show) for run in RUNS for show in ("clean", "noised") if show == "clean" or run[2] is not tl.LeftToRight],
 )
 def test_given_positions_come_out_as_given_and_stay_so_when_shown_clean(
-    predictor: str, corrector: str | None, kind: type[tl.Process], show_given: ShowGiven
+    predictor: str, corrector: str | None, kind: Cell, show_given: ShowGiven
 ) -> None:
     tokens = torch.tensor([[1, 3, 0]]).expand(60, L)
     flags = torch.rand(60, L, generator=generator(3)) < 0.5
-    if kind.sequential:
+    if kind is tl.LeftToRight:
         flags = flags.cumprod(1).bool()  # a beginning
     steps: list[tl.Step] = []
-    sampler = tl.Sampler.of(predictor, corrector, steps=STEPS, show_given=show_given)
+    sampler = tl.Sampler.parse(predictor, corrector=corrector, steps=STEPS, show_given=show_given)
     samples = sampler.run(exact(kind), 60, given=(tokens, flags), generator=generator(), on_step=steps.append)
     assert torch.equal(samples.tokens[flags], tokens[flags])
     assert bool((samples.tokens[~flags] < K).all())
@@ -221,31 +227,31 @@ def test_given_positions_come_out_as_given_and_stay_so_when_shown_clean(
 
 
 @unchecked
-@every_run
-def test_evaluations_are_real_calls_and_within_the_budget(
-    predictor: str, corrector: str | None, kind: type[tl.Process]
-) -> None:
+@every_named_run
+def test_evaluations_are_real_calls_and_within_the_budget(predictor: str, corrector: str | None, kind: Cell) -> None:
     """Gillespie has no budget: its cost is the number of jumps it proposes, which no number of steps bounds."""
     shown: list[int] = []
-    sampler = tl.Sampler.of(predictor, corrector, steps=STEPS)
+    sampler = tl.Sampler.parse(predictor, corrector=corrector, steps=STEPS)
     samples = sampler.run(plain(kind, shown), ROWS, length=L, generator=generator(), on_step=lambda step: None)
     assert sum(shown) == int(samples.evaluations.sum()) > 0
     assert predictor.startswith("gillespie") or int(samples.evaluations.max()) <= STEPS
 
 
 @unchecked
-@every_run
-def test_callback_sees_every_step_once(predictor: str, corrector: str | None, kind: type[tl.Process]) -> None:
+@every_named_run
+def test_callback_sees_every_step_once(predictor: str, corrector: str | None, kind: Cell) -> None:
     seen: list[tl.Step] = []
-    sampler = tl.Sampler.of(predictor, corrector, steps=STEPS)
+    sampler = tl.Sampler.parse(predictor, corrector=corrector, steps=STEPS)
     tokens = sampler.run(plain(kind), ROWS, length=L, generator=generator(), on_step=seen.append).tokens
-    count = STEPS if corrector is None else (STEPS + 1) // 2
+    extra = 0 if corrector is None else CORRECTORS.parse(corrector).evaluations
+    count = (STEPS + extra) // (1 + extra)
     assert [step.index for step in seen] == list(range(1, count + 1))
     times = torch.linspace(1, 0, count + 1, dtype=torch.float64)
     for step, t, s in zip(seen, times[:-1], times[1:], strict=True):
         assert step.count == count
-        torch.testing.assert_close(step.before.t, t.expand(ROWS))
-        torch.testing.assert_close(step.after.t, s.expand(ROWS))
+        if "schedule=loop" not in predictor:  # its states say the time of the level they have
+            torch.testing.assert_close(step.before.t, t.expand(ROWS))
+            torch.testing.assert_close(step.after.t, s.expand(ROWS))
         assert torch.equal(step.changed, step.before.tokens != step.after.tokens)
         assert step.prediction.noisy is step.before
     assert all(earlier.after is later.before for earlier, later in pairwise(seen))
@@ -256,26 +262,26 @@ def test_callback_sees_every_step_once(predictor: str, corrector: str | None, ki
 @unchecked
 @every_run
 def test_only_a_lifted_process_has_an_auxiliary_variable_in_its_states(
-    predictor: str, corrector: str | None, kind: type[tl.Process]
+    predictor: str, corrector: str | None, kind: Cell
 ) -> None:
     """What a sampler remembers is its own: the states of a run are those of the process (of mudm's, a lifted one)."""
     seen: list[tl.Step] = []
-    sampler = tl.Sampler.of(predictor, corrector, steps=STEPS)
+    sampler = tl.Sampler.parse(predictor, corrector=corrector, steps=STEPS)
     sampler.run(exact(kind), ROWS, generator=generator(), on_step=seen.append)
-    lifted = kind.lifted or predictor.startswith("mudm")
+    lifted = made(kind).lifted or predictor.startswith("mudm")
     assert all((state.aux is not None) == lifted for step in seen for state in (step.before, step.after))
 
 
 @unchecked
-@every_run
-def test_a_network_draws_like_a_callable(predictor: str, corrector: str | None, kind: type[tl.Process]) -> None:
+@every_named_run
+def test_a_network_draws_like_a_callable(predictor: str, corrector: str | None, kind: Cell) -> None:
     """The network only computes the logits that are drawn from, the callable all of them."""
     assert draws_like_its_network(lambda inner: lambda *shown: inner(*shown), predictor, corrector, kind)
 
 
 @unchecked
-@every_run
-def test_an_empty_batch_is_drawn_as_such(predictor: str, corrector: str | None, kind: type[tl.Process]) -> None:
+@every_named_run
+def test_an_empty_batch_is_drawn_as_such(predictor: str, corrector: str | None, kind: Cell) -> None:
     assert tl.sample(exact(kind), 0, steps=4, sampler=predictor, corrector=corrector).shape == (0, L)
 
 
@@ -288,9 +294,9 @@ def accept(kernel: Any, model: tl.Model) -> None:
 
 
 @pytest.mark.parametrize(("name", "kind"), REFUSED)
-def test_a_process_it_does_not_serve_is_refused_with_a_remedy_that_works(name: str, kind: type[tl.Process]) -> None:
+def test_a_process_it_does_not_support_is_refused_with_a_remedy_that_works(name: str, kind: Cell) -> None:
     registry: Any = PREDICTORS if name in PREDICTORS else CORRECTORS
-    sentence = f"^{name} needs a .*, but the model's process is {kind.__name__}; "
+    sentence = f"^{name} needs a .*, but the model's process is {made(kind).title}; "
     with pytest.raises(ValueError, match=sentence) as refusal:
         accept(KERNELS[name], exact(kind))
     remedy = str(refusal.value).split("; ")[1]
@@ -331,6 +337,15 @@ def test_its_options_parse_from_text(name: str) -> None:
         if get_origin(option.type) is Literal:
             for choice in get_args(option.type):
                 assert getattr(registry.parse(f"{name}:{option.name}={choice}"), option.name) == choice
+
+
+@every_kernel
+def test_every_option_of_it_is_run_away_from_its_default(name: str) -> None:
+    """A new option joins `EXTREMES`."""
+    settings = [kernel_of(setting) for setting in EXTREMES if setting.split(":")[0] == name]
+    for option in fields(KERNELS[name]):
+        if option.default is not MISSING:
+            assert any(getattr(kernel, option.name) != option.default for kernel in settings), option.name
 
 
 @every_kernel

@@ -17,7 +17,7 @@ from torch import Tensor
 import tokenloom as tl
 from tests import brute
 from tests.laws.helpers import EXACT
-from tests.samplers.helpers import P0, UNIFORM_PI, K, oracle, product, served, total_variation
+from tests.samplers.helpers import CELLS, P0, UNIFORM_PI, Cell, K, oracle, product, supported, total_variation
 from tests.samplers.laws import bridge_law, chain_end, pi_of, psi_law, random_scan, remdm_law, there_and_back
 from tests.statistics import assert_frequencies, sequence_counts
 from tokenloom.samplers import CORRECTORS, PREDICTORS
@@ -29,8 +29,8 @@ pytestmark = pytest.mark.usefixtures("as_a_user")  # shape checks are on in `tes
 EXACT_PREDICTORS = [
     (name, kind)
     for name, kernel in PREDICTORS.items()
-    if kernel.exact and name not in ("gillespie", "confidence", "planned")
-    for kind in served(kernel)
+    if kernel().exact and name not in ("gillespie", "confidence", "planned")
+    for kind in supported(kernel, CELLS)
 ]
 """Those three have tests of their own: their positions do not jump independently."""
 
@@ -54,7 +54,7 @@ def slope(values: list[float], steps: tuple[int, ...] = STEPS) -> float:
 
 
 @pytest.mark.parametrize(("sampler", "kind"), EXACT_PREDICTORS)
-def test_distance_to_p_0_falls_as_one_over_the_steps(sampler: str, kind: type[tl.Process]) -> None:
+def test_distance_to_p_0_falls_as_one_over_the_steps(sampler: str, kind: Cell) -> None:
     """Tau-leaping rejects double jumps, likeliest near the end where rates grow as 1/t: log(steps) / steps."""
     found = distances(oracle(kind, p0=TOGETHER), sampler)
     assert -1.3 < slope(found) < (-0.4 if sampler == "tau-leaping" else -0.75)
@@ -64,7 +64,7 @@ def test_distance_to_p_0_falls_as_one_over_the_steps(sampler: str, kind: type[tl
     ("sampler", "kind"),
     [("ancestral", tl.Uniform), ("ancestral", tl.Masked), ("mudm", tl.Masked)],
 )
-def test_the_same_holds_for_the_cosine_schedule(sampler: str, kind: type[tl.Process]) -> None:
+def test_the_same_holds_for_the_cosine_schedule(sampler: str, kind: Cell) -> None:
     found = distances(tl.Oracle(TOGETHER, kind(K, schedule=tl.CosineSchedule(eps=0.0)), predicts=tl.Denoiser), sampler)
     assert -1.4 < slope(found) < -0.75
 
@@ -72,17 +72,17 @@ def test_the_same_holds_for_the_cosine_schedule(sampler: str, kind: type[tl.Proc
 @pytest.mark.parametrize("options", ["temperature=0", "temperature=0.3", "score=entropy"])
 def test_confidence_order_is_exact_one_position_at_a_time_and_only_then(options: str) -> None:
     """Three positions in three steps; in two steps it draws two at once and is 0.2 away."""
-    assert PREDICTORS["confidence"].exact
+    assert PREDICTORS.parse(f"confidence:{options}").exact
     p0 = brute.random_p0(K, 3)
     model = oracle(tl.Masked, p0=p0)
     assert_frequencies(sequence_counts(draw(model, f"confidence:{options}", 3), K), p0)
     assert total_variation(sequence_counts(draw(model, f"confidence:{options}", 2), K) / ROWS, p0) > 0.15
 
 
-@pytest.mark.parametrize("kind", served(PREDICTORS["planned"]))
-def test_planned_denoising_tends_to_p_0(kind: type[tl.Process]) -> None:
+@pytest.mark.parametrize("kind", supported(PREDICTORS["planned"], CELLS))
+def test_planned_denoising_tends_to_p_0(kind: Cell) -> None:
     """0.2 away after one step; after 24, a chi-square test that would see a distance of 0.06 sees nothing."""
-    assert PREDICTORS["planned"].exact
+    assert PREDICTORS["planned"]().exact
     model = oracle(kind, p0=TOGETHER)
     assert total_variation(sequence_counts(draw(model, "planned", 1), K) / ROWS, TOGETHER) > 0.1
     assert_frequencies(sequence_counts(draw(model, "planned", 24), K), TOGETHER)
@@ -90,7 +90,7 @@ def test_planned_denoising_tends_to_p_0(kind: type[tl.Process]) -> None:
 
 @pytest.mark.parametrize("sampler", ["dndm", "routing"])
 def test_heuristics_do_not_tend_to_p_0(sampler: str) -> None:
-    assert not PREDICTORS[sampler].exact
+    assert not PREDICTORS[sampler]().exact
     model = oracle(tl.Uniform, p0=TOGETHER)
     assert all(
         total_variation(sequence_counts(draw(model, sampler, steps, 2_000), K) / 2_000, TOGETHER) > 0.2
@@ -106,7 +106,7 @@ def levels(steps: int) -> list[tuple[float, float]]:
     return [((index + 1) / steps, index / steps) for index in range(steps)]
 
 
-def ancestral_end(kind: type[tl.Process], steps: int) -> Tensor:
+def ancestral_end(kind: Cell, steps: int) -> Tensor:
     pi = pi_of(kind)
     return chain_end([product(bridge_law(kind, *pair)) for pair in levels(steps)], (pi[0, :, None] * pi[1]).flatten())
 
@@ -131,7 +131,7 @@ MANY = (256, 1024)
 
 
 @pytest.mark.parametrize("kind", [tl.Uniform, tl.Interpolating])
-def test_ancestral_error_is_one_over_the_steps(kind: type[tl.Process]) -> None:
+def test_ancestral_error_is_one_over_the_steps(kind: Cell) -> None:
     errors = [total_variation(ancestral_end(kind, steps), P0) for steps in MANY]
     assert slope(errors, MANY) == pytest.approx(-1, abs=0.01)
     assert_frequencies(sequence_counts(draw(oracle(kind), "ancestral", 3), K), ancestral_end(kind, 3))
@@ -159,7 +159,7 @@ def test_remasking_error_falls_as_the_root_of_the_steps(schedule: str, eta: floa
     assert_frequencies(found, remasking_end(schedule, eta, 4))
 
 
-def corrected_end(kind: type[tl.Process], steps: int, corrector: str, amount: float = 0.0) -> Tensor:
+def corrected_end(kind: Cell, steps: int, corrector: str, amount: float = 0.0) -> Tensor:
     """Ancestral steps with a correction between each two."""
     pi, kernels = pi_of(kind), []
     for alpha_s, alpha_t in levels(steps):
@@ -172,9 +172,9 @@ def corrected_end(kind: type[tl.Process], steps: int, corrector: str, amount: fl
 
 
 @pytest.mark.parametrize("kind", [tl.Uniform, tl.Interpolating])
-def test_random_scan_beside_ancestral_steps_ends_in_p_0_and_sooner(kind: type[tl.Process]) -> None:
+def test_random_scan_beside_ancestral_steps_ends_in_p_0_and_sooner(kind: Cell) -> None:
     """64 steps with it are within 1e-3 of p_0; without it 256 are not."""
-    assert CORRECTORS["random-scan"].exact
+    assert CORRECTORS["random-scan"]().exact
     assert total_variation(corrected_end(kind, 64, "random-scan"), P0) < 1e-3
     assert total_variation(ancestral_end(kind, 256), P0) > 1e-3
     found = draw(oracle(kind), "ancestral", 5, corrector="random-scan")  # three steps, two corrections
@@ -182,9 +182,9 @@ def test_random_scan_beside_ancestral_steps_ends_in_p_0_and_sooner(kind: type[tl
 
 
 @pytest.mark.parametrize("kind", [tl.Uniform, tl.Interpolating])
-def test_forward_backward_error_stays_with_the_steps_and_falls_with_the_amount(kind: type[tl.Process]) -> None:
+def test_forward_backward_error_stays_with_the_steps_and_falls_with_the_amount(kind: Cell) -> None:
     """About 0.28 times the amount, however many the steps: 0.055 for 0.2 and 0.013 for 0.05."""
-    assert not CORRECTORS["forward-backward"].exact
+    assert not CORRECTORS["forward-backward"]().exact
     error = {
         (steps, amount): total_variation(corrected_end(kind, steps, "forward-backward", amount), P0)
         for steps in (64, 256)
@@ -200,8 +200,10 @@ def test_forward_backward_error_stays_with_the_steps_and_falls_with_the_amount(k
 # --------------------------------------------------------------------------------------------- no steps to speak of
 
 
-@pytest.mark.parametrize(("kind", "steps"), [(tl.Uniform, 1), *((kind, 3) for kind in served(PREDICTORS["gillespie"]))])
-def test_gillespie_ends_in_p_0_whatever_the_steps(kind: type[tl.Process], steps: int) -> None:
+@pytest.mark.parametrize(
+    ("kind", "steps"), [(tl.Uniform, 1), *((kind, 3) for kind in supported(PREDICTORS["gillespie"], CELLS))]
+)
+def test_gillespie_ends_in_p_0_whatever_the_steps(kind: Cell, steps: int) -> None:
     """4,000 draws see a total variation of 0.06 nine times in ten, less than ancestral sampling in 4 steps has."""
     assert_frequencies(sequence_counts(draw(oracle(kind), "gillespie", steps, 4_000), K), P0)
 
@@ -222,7 +224,7 @@ def test_gillespie_pays_for_its_floor_with_the_square_of_it() -> None:
 
 
 @pytest.mark.parametrize("kind", [tl.Uniform, tl.Masked])
-def test_pairs_of_a_markov_chain_come_out_at_their_frequencies(kind: type[tl.Process]) -> None:
+def test_pairs_of_a_markov_chain_come_out_at_their_frequencies(kind: Cell) -> None:
     """Length 5, by Gillespie: every pair of neighbours, and the first and the last token."""
     initial, transition = torch.tensor([0.6, 0.3, 0.1]).double(), brute.random_pi(K, K, seed=4)
     model = tl.MarkovOracle(initial, transition, 5, kind(K, schedule=EXACT), predicts=tl.Denoiser)

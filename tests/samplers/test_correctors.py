@@ -14,11 +14,14 @@ import tokenloom as tl
 from tests import brute
 from tests.laws.helpers import EXACT, assert_close
 from tests.samplers.helpers import (
+    CELLS,
+    EXTREMES,
     MASK_PI,
     P0,
     ROWS,
     SEQUENCES,
     UNIFORM_PI,
+    Cell,
     K,
     L,
     assert_transitions,
@@ -26,14 +29,17 @@ from tests.samplers.helpers import (
     oracle,
     product,
     repeat,
-    served,
     states,
+    supported,
+    table_maximal,
+    table_point,
+    table_zeros,
     transitions,
 )
 from tests.samplers.laws import conditionals, pi_of, random_scan, redraw, start_of, there_and_back
 from tests.statistics import assert_frequencies, sequence_counts
 from tokenloom.posteriors import Posterior
-from tokenloom.samplers import CORRECTORS
+from tokenloom.samplers import CORRECTORS, LocalPrediction
 from tokenloom.samplers.correctors.gibbs import DeterministicScan, Informed, margins
 from tokenloom.samplers.evaluator import Evaluator, LazyPrediction
 from tokenloom.samplers.selection import gumbel, smallest
@@ -48,6 +54,12 @@ def exact_margins(p_t: Tensor = P_T) -> Tensor:
     own = log.gather(-1, SEQUENCES.unsqueeze(-1))
     rivals = log.scatter(-1, SEQUENCES.unsqueeze(-1), -torch.inf)
     return own.squeeze(-1) - rivals.amax(-1)
+
+
+def margins_of(prediction: LazyPrediction) -> Tensor:
+    """The margin of every free position."""
+    local = prediction.at(prediction.noisy.free, tl.LeaveOneOut)
+    return margins(local, prediction.noisy, prediction.evaluator.process)
 
 
 FIRST, SECOND = torch.tensor([True, False]), torch.tensor([False, True])
@@ -66,7 +78,7 @@ GIBBS = {
 
 @pytest.mark.parametrize("kind", [tl.Uniform, tl.MaxCoupling])
 @pytest.mark.parametrize("name", GIBBS)
-def test_gibbs_corrector_redraws_from_the_conditional_at_its_positions(name: str, kind: type[tl.Process]) -> None:
+def test_gibbs_corrector_redraws_from_the_conditional_at_its_positions(name: str, kind: Cell) -> None:
     start = states(SEQUENCES, ALPHA)
     call = int(name.endswith("again"))
     kernel = CORRECTORS.parse(name.split(",")[0])
@@ -75,11 +87,9 @@ def test_gibbs_corrector_redraws_from_the_conditional_at_its_positions(name: str
 
 
 @pytest.mark.parametrize("predicts", REPRESENTATIONS)
-@pytest.mark.parametrize("kind", [tl.Uniform, tl.MaxCoupling, tl.Interpolating])
+@pytest.mark.parametrize("kind", [tl.Uniform, tl.MaxCoupling, tl.Interpolating, table_maximal])
 @pytest.mark.parametrize("name", ["random-scan:steps=3", "scan:steps=3"])
-def test_one_position_at_a_time_leaves_p_t_invariant(
-    name: str, kind: type[tl.Process], predicts: type[Posterior]
-) -> None:
+def test_one_position_at_a_time_leaves_p_t_invariant(name: str, kind: Cell, predicts: type[Posterior]) -> None:
     model, generator = oracle(kind, predicts), torch.Generator().manual_seed(3)
     t = torch.full((ROWS,), 1 - ALPHA, dtype=torch.float64)
     noisy = model.process.corrupt(model.sample(ROWS, generator), t, generator)
@@ -88,11 +98,16 @@ def test_one_position_at_a_time_leaves_p_t_invariant(
     assert (corrected.tokens != noisy.tokens).any(1).double().mean() > 0.3
 
 
-EVERY_EXACT = [(name, kind) for name, kernel in CORRECTORS.items() if kernel.exact for kind in served(kernel)]
+EVERY_EXACT = [
+    (setting, kind)
+    for setting in (*CORRECTORS, *EXTREMES)
+    if setting.split(":")[0] in CORRECTORS and CORRECTORS.parse(setting).exact
+    for kind in supported(type(CORRECTORS.parse(setting)), CELLS)
+]
 
 
-@pytest.mark.parametrize(("name", "kind"), EVERY_EXACT)
-def test_exact_corrector_leaves_p_t_of_every_process_it_supports_invariant(name: str, kind: type[tl.Process]) -> None:
+@pytest.mark.parametrize(("setting", "kind"), EVERY_EXACT)
+def test_exact_corrector_leaves_p_t_of_every_process_it_supports_invariant(setting: str, kind: Cell) -> None:
     """p_t from q_{t|0}, which tests/laws hold to its definition: the joint law of p_0 and independent noisings."""
     model, generator = oracle(kind, tl.LeaveOneOut), torch.Generator().manual_seed(4)
     t = torch.full((ROWS,), 0.5, dtype=torch.float64)
@@ -100,7 +115,7 @@ def test_exact_corrector_leaves_p_t_of_every_process_it_supports_invariant(name:
     clean = noisy.sequences(torch.arange(len(SEQUENCES)))
     each = model.process.marginal(replace(clean, tokens=SEQUENCES), SEQUENCES).dense()
     p_t = P0.flatten() @ product(each)
-    corrected = correct(CORRECTORS.parse(f"{name}:steps=2"), model, noisy)
+    corrected = correct(CORRECTORS.parse(setting), model, noisy)
     assert_frequencies(sequence_counts(corrected.tokens, model.process.num_states), p_t)
 
 
@@ -113,7 +128,7 @@ def test_scans_of_one_position_are_exact_and_the_others_are_not() -> None:
             assert change > 0.01, name
         else:
             assert change < 1e-12, name
-        assert CORRECTORS[name.split(":")[0].split(",")[0]].exact == (not name.startswith("informed"))
+        assert CORRECTORS.parse(name.split(",")[0]).exact == (change < 1e-12), name
 
 
 def test_informed_corrector_with_temperature_draws_its_position() -> None:
@@ -133,18 +148,18 @@ def test_informed_corrector_with_temperature_is_a_race_of_three_positions() -> N
     model = tl.DiffusionModel(lambda x, t: logits.expand(len(x), -1, -1), tl.Uniform(K, schedule=EXACT))
     prediction = Evaluator(model, None, rows)(states(torch.zeros(rows, 3, dtype=torch.int64), ALPHA))
     order = torch.rand(rows, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    chosen = Informed(temperature=0.5).choose(prediction, order, 0)
-    assert_frequencies(chosen.sum(0), torch.softmax(-margins(prediction)[0] / 0.5, 0))
+    chosen = Informed(temperature=0.5).choose(prediction, order, 0).where
+    assert torch.equal(chosen.row, torch.arange(rows))
+    assert_frequencies(torch.bincount(chosen.column), torch.softmax(-margins_of(prediction)[0] / 0.5, 0))
 
 
 @pytest.mark.parametrize("predicts", REPRESENTATIONS)
 def test_margins_are_their_definition(predicts: type[Posterior]) -> None:
     noisy = states(SEQUENCES, ALPHA)
-    found = margins(Evaluator(oracle(tl.Uniform, predicts), None, len(SEQUENCES))(noisy))
-    torch.testing.assert_close(found, exact_margins(), rtol=1e-6, atol=1e-6)
-    found = margins(Evaluator(oracle(tl.Interpolating, predicts), None, len(SEQUENCES))(noisy))
-    table = brute.marginal(P0, pi_of(tl.Interpolating), ALPHA)
-    torch.testing.assert_close(found, exact_margins(table), rtol=1e-6, atol=1e-6)
+    for kind in (tl.Uniform, tl.Interpolating, table_maximal):
+        found = margins_of(Evaluator(oracle(kind, predicts), None, len(SEQUENCES))(noisy))
+        p_t = brute.marginal(P0, pi_of(kind), ALPHA)
+        torch.testing.assert_close(found, exact_margins(p_t), rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["scan", "random-scan", "informed"])
@@ -167,7 +182,7 @@ def test_scan_goes_on_where_it_ended_in_reading_order_over_free_positions() -> N
     model = tl.DiffusionModel(lambda x, t: torch.zeros(*x.shape, K), tl.Uniform(K, schedule=EXACT))
     kernel, prediction = DeterministicScan(parallel=3), Evaluator(model, None, 1)(noisy)
     unused = torch.zeros_like(tokens).double()
-    visited = [kernel.choose(prediction, unused, index)[0].nonzero().flatten().tolist() for index in range(4)]
+    visited = [kernel.choose(prediction, unused, index).where.column.tolist() for index in range(4)]
     assert visited == [[0, 2, 3], [0, 2, 4], [0, 3, 4], [2, 3, 4]]
 
 
@@ -177,7 +192,7 @@ class Watched(DeterministicScan):
 
     seen: list[int] = field(default_factory=list)
 
-    def choose(self, prediction: LazyPrediction, order: Tensor, index: int) -> Tensor:
+    def choose(self, prediction: LazyPrediction, order: Tensor, index: int) -> LocalPrediction:
         self.seen.append(index)
         return super().choose(prediction, order, index)
 
@@ -198,9 +213,11 @@ def test_scan_counts_its_steps_over_the_whole_run() -> None:
         (tl.Uniform, tl.Denoiser),
         (tl.Masked, tl.Denoiser),
         (tl.Interpolating, tl.Denoiser),
+        (table_zeros, tl.LeaveOneOut),
+        (table_point, tl.Denoiser),
     ],
 )
-def test_forward_backward_corrector_is_noising_and_denoising(kind: type[tl.Process], predicts: type[Posterior]) -> None:
+def test_forward_backward_corrector_is_noising_and_denoising(kind: Cell, predicts: type[Posterior]) -> None:
     start = start_of(kind, ALPHA)
     kernel = CORRECTORS.parse("forward-backward:amount=0.4")
     corrected = correct(kernel, oracle(kind, predicts), repeat(start, ROWS // len(start.tokens)))
@@ -209,7 +226,7 @@ def test_forward_backward_corrector_is_noising_and_denoising(kind: type[tl.Proce
 
 
 @pytest.mark.parametrize("kind", [tl.Uniform, tl.Masked])
-def test_forward_backward_leaves_p_t_invariant_for_one_position(kind: type[tl.Process]) -> None:
+def test_forward_backward_leaves_p_t_invariant_for_one_position(kind: Cell) -> None:
     p1 = brute.random_p0(K, 1)
     model, generator = tl.Oracle(p1, kind(K, schedule=EXACT)), torch.Generator().manual_seed(5)
     t = torch.full((ROWS,), 1 - ALPHA, dtype=torch.float64)
@@ -220,7 +237,7 @@ def test_forward_backward_leaves_p_t_invariant_for_one_position(kind: type[tl.Pr
 
 
 @pytest.mark.parametrize("kind", [tl.Uniform, tl.Masked])
-def test_forward_backward_changes_p_t_by_the_square_of_its_amount(kind: type[tl.Process]) -> None:
+def test_forward_backward_changes_p_t_by_the_square_of_its_amount(kind: Cell) -> None:
     p_t = brute.marginal(P0, MASK_PI if kind is tl.Masked else UNIFORM_PI, ALPHA)
     half, whole = (float((p_t @ there_and_back(kind, amount, ALPHA) - p_t).abs().sum()) for amount in (0.005, 0.01))
     assert whole > 0

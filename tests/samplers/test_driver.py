@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 import tokenloom as tl
-from tests.samplers.helpers import K, oracle
+from tests.samplers.helpers import Cell, K, oracle
 from tokenloom.drawing.randomness import Randomness
 from tokenloom.nn import DiT, TransformerConfig
 from tokenloom.samplers import CORRECTORS, Corrector, Evaluator
@@ -46,7 +46,7 @@ def test_predictor_and_corrector_steps_fit_the_budget_and_fill_it(steps: int, m:
 def test_steps_of_every_corrector_count_in_the_budget(corrector: str) -> None:
     """4 predictor steps with 3 corrector steps between them: 4 + 3 * 3 = 13."""
     seen: list[tl.Step] = []
-    samples = tl.Sampler.of(steps=13, corrector=f"{corrector}:steps=3").run(UNIFORM, 30, on_step=seen.append)
+    samples = tl.Sampler.parse(f"ancestral + {corrector}:steps=3", steps=13).run(UNIFORM, 30, on_step=seen.append)
     assert len(seen) == 4
     assert int(samples.evaluations.max()) <= 13
 
@@ -63,7 +63,7 @@ def test_grids_fall_from_one_to_zero() -> None:
 
 def test_given_times_are_visited_and_take_the_place_of_steps() -> None:
     visited: list[tuple[float, float]] = []
-    sampler = tl.Sampler.of(steps=100, grid=torch.tensor([1.0, 0.3, 0.1, 0.0]))
+    sampler = tl.Sampler(steps=100, grid=(1.0, 0.3, 0.1, 0.0))
     sampler.run(UNIFORM, 3, on_step=lambda step: visited.append((float(step.before.t[0]), float(step.after.t[0]))))
     assert visited == [pytest.approx(pair) for pair in [(1.0, 0.3), (0.3, 0.1), (0.1, 0.0)]]
 
@@ -94,20 +94,26 @@ def test_corrector_is_called_at_every_level_but_the_last_and_counts_its_calls() 
 # --------------------------------------------------------------------------------------------- the model's own mode
 
 
-def test_dropout_is_off_while_sampling_and_every_mode_is_restored() -> None:
+def test_dropout_is_off_where_the_network_is_asked_and_every_mode_is_restored_between_steps() -> None:
     model = tl.DiffusionModel(network(K, dropout=0.9), tl.Uniform(K))
     model.network.blocks[0].eval()  # type: ignore[attr-defined]
     modes = [module.training for module in model.modules()]
-    seen: list[bool] = []
+    evaluated: list[bool] = []
+    between: list[list[bool]] = []
+    model.network.blocks[0].register_forward_hook(  # type: ignore[attr-defined]
+        lambda *_: evaluated.append(any(module.training for module in model.modules()))
+    )
 
     def look(step: tl.Step) -> None:
-        seen.append(any(module.training for module in model.modules()))
+        between.append([module.training for module in model.modules()])
 
     first, second = (
         tl.sample(model, 8, steps=4, generator=torch.Generator().manual_seed(0), on_step=look) for _ in range(2)
     )
     assert torch.equal(first, second)
-    assert not any(seen)
+    assert evaluated
+    assert not any(evaluated)
+    assert between == [modes] * 8
     assert [module.training for module in model.modules()] == modes
 
 
@@ -156,13 +162,13 @@ def test_timeless_masked_network_is_not_asked_again_where_nothing_changed() -> N
     def count(step: tl.Step) -> None:
         changes.add_(step.changed.any(1))
 
-    samples = tl.Sampler.of(steps=48).run(model, 16, generator=torch.Generator().manual_seed(0), on_step=count)
+    samples = tl.Sampler(steps=48).run(model, 16, generator=torch.Generator().manual_seed(0), on_step=count)
     assert torch.equal(samples.evaluations, changes)
     assert int(samples.evaluations.max()) <= 4
     fresh = tl.DiffusionModel(lambda tokens, time: model.network(tokens, time), tl.Masked(K), predicts=tl.Denoiser)
     fresh.eval()
     model.eval()
-    again = tl.Sampler.of(steps=48).run(fresh, 16, length=4, generator=torch.Generator().manual_seed(0))
+    again = tl.Sampler(steps=48).run(fresh, 16, length=4, generator=torch.Generator().manual_seed(0))
     assert torch.equal(samples.tokens, again.tokens)
 
 
@@ -181,7 +187,7 @@ def test_timeless_network_is_asked_again_where_only_the_absorbing_sequence_chang
 
 @pytest.mark.usefixtures("as_a_user")
 @pytest.mark.parametrize("kind", [tl.Uniform, tl.Masked])
-def test_rows_without_movers_are_not_evaluated(kind: type[tl.Process]) -> None:
+def test_rows_without_movers_are_not_evaluated(kind: Cell) -> None:
     """With 100 steps most rows rest in most of them; what the network is shown is what is counted."""
     network_input: list[int] = []
 
@@ -190,7 +196,7 @@ def test_rows_without_movers_are_not_evaluated(kind: type[tl.Process]) -> None:
         return torch.zeros(*tokens.shape, K)
 
     model = tl.DiffusionModel(flat, kind(K), predicts=tl.Denoiser)
-    samples = tl.Sampler.of(steps=100).run(model, 8, length=2, generator=torch.Generator().manual_seed(0))
+    samples = tl.Sampler(steps=100).run(model, 8, length=2, generator=torch.Generator().manual_seed(0))
     assert sum(network_input) == int(samples.evaluations.sum())
     assert 0 not in network_input
     assert sum(network_input) < 8 * 30
@@ -198,7 +204,7 @@ def test_rows_without_movers_are_not_evaluated(kind: type[tl.Process]) -> None:
 
 def test_rows_that_are_all_given_cost_nothing() -> None:
     tokens, flags = torch.tensor([[0, 1], [2, 2]]), torch.tensor([[True, True], [False, True]])
-    samples = tl.Sampler.of(steps=5, corrector="informed:steps=1").run(UNIFORM, 2, given=(tokens, flags))
+    samples = tl.Sampler.parse("ancestral + informed", steps=5).run(UNIFORM, 2, given=(tokens, flags))
     assert samples.tokens[0].tolist() == [0, 1]
     assert int(samples.evaluations[0]) == 0
     assert int(samples.evaluations[1]) > 0
@@ -207,7 +213,7 @@ def test_rows_that_are_all_given_cost_nothing() -> None:
 def test_asking_in_a_callback_for_what_the_step_computed_costs_nothing() -> None:
     for sampler in ("ancestral", "remasking", "confidence"):
         plain, asked = (
-            tl.Sampler.of(sampler, steps=4).run(MASKED, 50, generator=torch.Generator().manual_seed(0), on_step=on)
+            tl.Sampler.parse(sampler, steps=4).run(MASKED, 50, generator=torch.Generator().manual_seed(0), on_step=on)
             for on in (None, lambda step: step.prediction.at(step.changed & ~step.before.tokens.ne(K), tl.Denoiser))
         )
         assert torch.equal(plain.evaluations, asked.evaluations)
@@ -215,5 +221,5 @@ def test_asking_in_a_callback_for_what_the_step_computed_costs_nothing() -> None
 
 def test_truncation_reaches_the_steps() -> None:
     """With top-k of 1 a single step is the mode: all rows agree."""
-    drawn = tl.sample(oracle(tl.Masked), 200, steps=1, truncation=tl.Truncation(top_k=1))
+    drawn = tl.sample(oracle(tl.Masked), 200, steps=1, top_k=1)
     assert bool((drawn == drawn[0]).all())

@@ -5,7 +5,7 @@ import torch
 
 import tokenloom as tl
 from tests import brute
-from tests.samplers.helpers import PROCESSES, K, process_of, served
+from tests.samplers.helpers import CELLS, Cell, K, process_of, supported
 from tokenloom.posteriors import OverTokens
 from tokenloom.samplers import CORRECTORS, PREDICTORS
 
@@ -17,13 +17,11 @@ GUARANTEED = [
     (SHORT.get(name, name), kind)
     for name in PREDICTORS
     if PREDICTORS[name].ends_predicted
-    for kind in served(PREDICTORS[name])
+    for kind in supported(PREDICTORS[name], CELLS)
 ]
 
 
-def draw(
-    kind: type[tl.Process], sampler: str, corrector: str | None = None, forbid: tuple[int, ...] = ()
-) -> torch.Tensor:
+def draw(kind: Cell, sampler: str, corrector: str | None = None, forbid: tuple[int, ...] = ()) -> torch.Tensor:
     model = tl.Oracle(P0, process_of(kind, length=3, schedule=tl.LinearSchedule(eps=0.1)), predicts=tl.Denoiser)
     generator = torch.Generator().manual_seed(0)
     rows = 40 if sampler.startswith("gillespie") else 300
@@ -32,7 +30,7 @@ def draw(
 
 @pytest.mark.usefixtures("as_a_user")
 @pytest.mark.parametrize(("sampler", "kind"), GUARANTEED)
-def test_forbidden_tokens_never_come_out(sampler: str, kind: type[tl.Process]) -> None:
+def test_forbidden_tokens_never_come_out(sampler: str, kind: Cell) -> None:
     assert bool((draw(kind, sampler) == FORBIDDEN).any())
     tokens = draw(kind, sampler, forbid=(FORBIDDEN,))
     assert not bool((tokens == FORBIDDEN).any())
@@ -60,20 +58,20 @@ def test_only_planned_denoising_may_leave_noise_by_itself() -> None:
 
 
 @pytest.mark.parametrize("on", [tl.LeaveOneOut, tl.Denoiser])
-@pytest.mark.parametrize("kind", PROCESSES)
+@pytest.mark.parametrize("kind", CELLS)
 def test_forbidding_leaves_the_posterior_of_the_others_on_either_representation(
-    kind: type[tl.Process], on: type[OverTokens]
+    kind: Cell, on: type[OverTokens]
 ) -> None:
     """All mass on the one token that is left: every row is the same."""
     model = tl.Oracle(P0, process_of(kind, length=3), predicts=tl.Denoiser)
     forbidden = tuple(token for token in range(K) if token != 1)
-    tokens = tl.sample(model, 20, steps=3, truncation=tl.Truncation(on=on, forbid=forbidden))
+    tokens = tl.sample(model, 20, steps=3, on=on, forbid=forbidden)
     assert bool((tokens == 1).all())
 
 
 def test_a_given_token_may_be_a_forbidden_one() -> None:
     given = torch.tensor([FORBIDDEN, 0, 0]), torch.tensor([True, False, False])
     model = tl.Oracle(P0, tl.Uniform(K))
-    tokens = tl.sample(model, 50, steps=3, given=given, forbid=[FORBIDDEN])
+    tokens = tl.sample(model, 50, steps=3, given=given, forbid=(FORBIDDEN,))
     assert bool((tokens[:, 0] == FORBIDDEN).all())
     assert not bool((tokens[:, 1:] == FORBIDDEN).any())

@@ -10,7 +10,21 @@ from torch import Tensor
 
 import tokenloom as tl
 from tests import brute
-from tests.samplers.helpers import KERNELS, MASK, P0, ROWS, K, oracle, process_of, served, states, step, total_variation
+from tests.samplers.helpers import (
+    CELLS,
+    KERNELS,
+    MASK,
+    P0,
+    ROWS,
+    Cell,
+    K,
+    oracle,
+    process_of,
+    states,
+    step,
+    supported,
+    total_variation,
+)
 from tests.statistics import assert_frequencies
 from tokenloom.nn import DiT, TransformerConfig
 from tokenloom.samplers import CORRECTORS, PREDICTORS, Evaluator
@@ -25,14 +39,14 @@ OPTIONS = {
     "scan": "scan:parallel=2",
 }
 """Where the defaults move little."""
-BARE = [(OPTIONS.get(name, name), kind) for name, kernel in KERNELS.items() for kind in served(kernel)]
+BARE = [(OPTIONS.get(name, name), kind) for name, kernel in KERNELS.items() for kind in supported(kernel, CELLS)]
 
 
 @pytest.mark.usefixtures("as_a_user")  # the same steps run with shape checks in test_conformance.py
 @pytest.mark.parametrize("s", [0.35, 0.0])
 @pytest.mark.parametrize(("name", "kind"), BARE)
 def test_a_kernel_by_itself_leaves_given_positions_and_asks_nothing_of_rows_that_are_all_given(
-    name: str, kind: type[tl.Process], s: float
+    name: str, kind: Cell, s: float
 ) -> None:
     """Without the driver, which would put them back: both positions of the first rows, one of the others."""
     rows, generator = 200, torch.Generator().manual_seed(0)
@@ -66,7 +80,7 @@ def visited(model: tl.Oracle, sampler: str, show_given: ShowGiven, corrector: st
     """The states of a run with a first token of 1 given."""
     steps: list[tl.Step] = []
     given = torch.tensor([1, 0]), torch.tensor([True, False])
-    value = tl.Sampler.of(sampler, corrector, steps=7, show_given=show_given)
+    value = tl.Sampler.parse(sampler, corrector=corrector, steps=7, show_given=show_given)
     value.run(model, 300, given=given, generator=torch.Generator().manual_seed(0), on_step=steps.append)
     return [steps[0].before, *(step.after for step in steps)]
 
@@ -137,7 +151,7 @@ def off_by(model: Any, show: ShowGiven, rows: int = 6_000) -> float:
     """Total variation of the middle token from p_0(. | 1, 2), the first and the last being given."""
     p0 = brute.random_p0(K, 3)
     given = torch.tensor([1, 0, 2]), torch.tensor([True, False, True])
-    sampler = tl.Sampler.of(steps=32, show_given=show)
+    sampler = tl.Sampler(steps=32, show_given=show)
     drawn = sampler.run(model(p0), rows, given=given, generator=torch.Generator().manual_seed(0)).tokens[:, 1]
     law = p0[1, :, 2] / p0[1, :, 2].sum()
     return total_variation(torch.bincount(drawn, minlength=K) / rows, law)

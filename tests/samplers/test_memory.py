@@ -68,7 +68,7 @@ MODEL = tl.DiffusionModel(falling, tl.Uniform(K, schedule=EXACT), predicts=tl.De
 
 def run(predictor: Predictor, corrector: Corrector | None, rows: int = 40) -> list[tl.Step]:
     steps: list[tl.Step] = []
-    sampler = tl.Sampler.of(predictor, corrector, steps=4 if corrector is None else 7)
+    sampler = tl.Sampler(predictor, corrector, steps=4 if corrector is None else 7)
     sampler.run(MODEL, rows, length=L, generator=torch.Generator().manual_seed(0), on_step=steps.append)
     return steps
 
@@ -123,9 +123,8 @@ def test_dndm_replaces_a_token_changed_before_its_time_and_keeps_one_changed_aft
 
 def test_every_token_of_dndm_arrives_once() -> None:
     """Without a corrector, and with a denoiser that is sure of token 0: what was not 0 changes once, to 0."""
-    sure = tl.Truncation(top_k=1, on=tl.Denoiser)
     steps: list[tl.Step] = []
-    sampler = tl.Sampler.of(DNDM(), truncation=sure, steps=6)
+    sampler = tl.Sampler(DNDM(), top_k=1, on=tl.Denoiser, steps=6)
     sampler.run(MODEL, 200, length=L, generator=torch.Generator().manual_seed(0), on_step=steps.append)
     moves = torch.stack([step.changed for step in steps]).sum(0)
     assert torch.equal(moves, (steps[0].before.tokens != 0).long())

@@ -8,6 +8,7 @@ import tokenloom as tl
 from tests import brute
 from tests.exact_network import ExactNetwork
 from tests.laws.helpers import EXACT
+from tests.samplers.helpers import zeros_pi
 from tests.statistics import assert_frequencies, sequence_counts
 from tokenloom.nn import DiT, TransformerConfig
 from tokenloom.samplers import CORRECTORS, PREDICTORS
@@ -23,6 +24,8 @@ PROCESSES: list[tl.Process] = [
     tl.MaxCoupling(K, schedule=SCHEDULE),
     tl.Hybrid(K, schedule=SCHEDULE),
     tl.Interpolating(K, brute.random_pi(K, L), schedule=SCHEDULE),
+    tl.Process(tl.noise.Table(K, brute.random_pi(K, L)), tl.couplings.Absorbing(), SCHEDULE),
+    tl.Process(tl.noise.Table(K, brute.random_pi(K, L)), tl.couplings.TransitionTimes(), SCHEDULE),
 ]
 SHORT = {"gillespie": "gillespie:floor=0.9"}
 pytestmark = pytest.mark.usefixtures("as_a_user")  # shape checks are on in `test_conformance.py`, for the same kernels
@@ -64,8 +67,18 @@ def test_masked_uniform_diffusion_runs_on_it_under_masked_noise(network: DiT) ->
         assert tl.sample(model, ROWS, steps=4, sampler=sampler).shape == (ROWS, L)
 
 
+def test_hybrid_noise_with_transition_times_runs_where_they_are_redrawn_and_nowhere_else(network: DiT) -> None:
+    process = tl.Process(tl.noise.MaskAndUniform(K), tl.couplings.TransitionTimes(), SCHEDULE)
+    model = tl.DiffusionModel(network, process)
+    for sampler in ("reaudm", "mudm:resample=true"):
+        assert tl.sample(model, ROWS, steps=4, sampler=sampler).shape == (ROWS, L)
+    for sampler in ("ancestral", "gillespie", "mudm"):
+        with pytest.raises(ValueError, match=r"use (mudm:resample=true|.*reaudm)"):
+            tl.sample(model, ROWS, steps=4, sampler=sampler)
+
+
 def test_one_exact_network_hits_p_0_under_every_process() -> None:
-    """2,000 sequences in 64 steps under each of five; one chi-square of all, with a false-alarm rate below 1e-6.
+    """2,000 sequences in 64 steps under each of eight; one chi-square of all, with a false-alarm rate below 1e-6.
 
     The steps leave an error of about 0.004 in total variation, which so few sequences cannot show.
     """
@@ -77,6 +90,9 @@ def test_one_exact_network_hits_p_0_under_every_process() -> None:
         (tl.AbsorbingUniform(3, schedule=EXACT), "ancestral"),
         (tl.Hybrid(3, p_uniform=0.3), "ancestral"),
         (tl.Masked(3, schedule=EXACT), "mudm"),
+        (tl.Process(tl.noise.Table(3, brute.random_pi(3, 2)), tl.couplings.Absorbing(), EXACT), "ancestral"),
+        (tl.Process(tl.noise.Table(3, brute.random_pi(3, 2)), tl.couplings.TransitionTimes(), EXACT), "ancestral"),
+        (tl.Process(tl.noise.Table(3, zeros_pi(3, 2)), schedule=EXACT), "ancestral"),
     ]
     counts = []
     for number, (process, sampler) in enumerate(runs):

@@ -12,12 +12,13 @@ import tokenloom as tl
 from tests import brute
 from tests.laws.helpers import assert_close
 from tests.samplers.helpers import (
+    CELLS,
     MASK_PI,
     P0,
     ROWS,
     SEQUENCES,
-    TABLE_PI,
     UNIFORM_PI,
+    Cell,
     K,
     assert_transitions,
     check_step,
@@ -26,12 +27,19 @@ from tests.samplers.helpers import (
     repeat,
     states,
     step,
+    table_absorbing,
+    table_maximal,
+    table_point,
+    table_times,
+    table_zeros,
     transitions,
 )
 from tests.samplers.laws import (
     MASKED_SEQUENCES,
     bridge_law,
+    hybrid_reverse,
     masked_bridge,
+    pi_of,
     possible,
     psi_law,
     remdm_law,
@@ -42,17 +50,16 @@ from tokenloom.posteriors import Posterior
 from tokenloom.samplers import PREDICTORS
 
 STEPS = [(0.6, 0.25), (1.0, 0.6), (0.3, 0.0)]
-
-
-CASES: list[tuple[type[tl.Process], type[Posterior], str]] = [
+UNTIMED = [kind for kind in CELLS if kind not in (tl.Uniform, tl.Interpolating, tl.MaskedUniform, table_times)]
+"""Given transition times: `test_one_step_lifted.py`."""
+CASES: list[tuple[Cell, type[Posterior], str]] = [
     *(
         (kind, predicts, f"ancestral:through={through}")
         for kind in (tl.Uniform, tl.Interpolating)
         for predicts in (tl.Denoiser, tl.LeaveOneOut, tl.Score)
         for through in ("plug-in", "marginalised")
     ),
-    *((kind, tl.Denoiser, "ancestral") for kind in (tl.Masked, tl.MaxCoupling, tl.AbsorbingUniform)),
-    (tl.MaxCoupling, tl.LeaveOneOut, "ancestral"),
+    *((kind, predicts, "ancestral") for kind in UNTIMED for predicts in (tl.Denoiser, tl.LeaveOneOut)),
 ]
 
 
@@ -61,7 +68,7 @@ CASES: list[tuple[type[tl.Process], type[Posterior], str]] = [
     [(*case, *times) for case in CASES for times in STEPS if case[1] is not tl.Score or times[1] > 0],
 )
 def test_ancestral_step_has_the_marginals_of_the_reverse_chain(
-    kind: type[tl.Process], predicts: type[Posterior], sampler: str, alpha_s: float, alpha_t: float
+    kind: Cell, predicts: type[Posterior], sampler: str, alpha_s: float, alpha_t: float
 ) -> None:
     start = start_of(kind, alpha_t)
     keep = possible(kind, start, alpha_t)
@@ -71,16 +78,15 @@ def test_ancestral_step_has_the_marginals_of_the_reverse_chain(
 
 @pytest.mark.parametrize("through", ["plug-in", "marginalised"])
 def test_a_score_cannot_begin_a_chain_where_nothing_is_left_of_the_signal(through: str) -> None:
-    kernel = PREDICTORS.parse(f"ancestral:through={through}")
     with pytest.raises(ValueError, match="says nothing of x_0"):
-        step(kernel, oracle(tl.Uniform, tl.Score), states(SEQUENCES, 0.0), 0.3)
+        tl.sample(oracle(tl.Uniform, tl.Score), 2, steps=2, sampler=f"ancestral:through={through}")
 
 
-@pytest.mark.parametrize("kind", [tl.Uniform, tl.MaxCoupling, tl.Interpolating])
+@pytest.mark.parametrize("kind", [tl.Uniform, tl.MaxCoupling, tl.Interpolating, table_maximal, tl.Hybrid])
 @pytest.mark.parametrize("kappa", [0.0, 0.4, 1.0])
 @pytest.mark.parametrize(("alpha_s", "alpha_t"), STEPS[:2])
 def test_psi_step_superposes_the_bridge_and_a_fresh_noising(
-    kind: type[tl.Process], kappa: float, alpha_s: float, alpha_t: float
+    kind: Cell, kappa: float, alpha_s: float, alpha_t: float
 ) -> None:
     law = product(psi_law(kind, kappa, alpha_s, alpha_t))
     check_step(f"psi:kappa={kappa}", oracle(kind), start_of(kind, alpha_t), alpha_s, law)
@@ -128,7 +134,7 @@ def test_remasking_loop_stays_at_its_level_and_then_goes_down_from_it() -> None:
     assert_transitions(transitions(start, left.tokens, K + 1), product(masked_bridge(0.75, 0.5)))
 
 
-RATED: list[tuple[type[tl.Process], type[Posterior]]] = [
+RATED: list[tuple[Cell, type[Posterior]]] = [
     (tl.Uniform, tl.LeaveOneOut),
     (tl.Uniform, tl.Denoiser),
     (tl.Interpolating, tl.LeaveOneOut),
@@ -136,10 +142,18 @@ RATED: list[tuple[type[tl.Process], type[Posterior]]] = [
     (tl.Masked, tl.Denoiser),
     (tl.MaxCoupling, tl.Denoiser),
     (tl.AbsorbingUniform, tl.Denoiser),
+    (table_maximal, tl.LeaveOneOut),
+    (table_absorbing, tl.LeaveOneOut),
+    (table_zeros, tl.LeaveOneOut),
+    (table_zeros, tl.Denoiser),
+    (table_point, tl.LeaveOneOut),
+    (table_point, tl.Denoiser),
+    (tl.Hybrid, tl.LeaveOneOut),
+    (tl.Hybrid, tl.Denoiser),
 ]
 
 
-def jump_law(kind: type[tl.Process], alpha_t: float, probability: Tensor, rates: Tensor) -> Tensor:
+def jump_law(kind: Cell, alpha_t: float, probability: Tensor, rates: Tensor) -> Tensor:
     """Each position jumps once with the given probability, to y in proportion to its rate."""
     own = torch.nn.functional.one_hot(start_of(kind, alpha_t).tokens, rates.shape[-1]).double()
     where = rates / rates.sum(-1, keepdim=True).clamp(min=1e-300)
@@ -149,7 +163,7 @@ def jump_law(kind: type[tl.Process], alpha_t: float, probability: Tensor, rates:
 @pytest.mark.parametrize(("kind", "predicts"), RATED)
 @pytest.mark.parametrize(("alpha_s", "alpha_t"), [(0.3, 0.2), (0.6, 0.5), (0.6, 0.05)])
 def test_euler_step_jumps_once_with_probability_cut_at_one(
-    kind: type[tl.Process], predicts: type[Posterior], alpha_s: float, alpha_t: float
+    kind: Cell, predicts: type[Posterior], alpha_s: float, alpha_t: float
 ) -> None:
     rates = reverse_rates(kind, alpha_t)
     probability = ((alpha_s - alpha_t) * rates.sum(-1, keepdim=True)).clamp(max=1)
@@ -162,7 +176,7 @@ def test_euler_step_jumps_once_with_probability_cut_at_one(
 @pytest.mark.parametrize(("kind", "predicts"), RATED)
 @pytest.mark.parametrize(("alpha_s", "alpha_t"), [(0.3, 0.2), (0.6, 0.05)])
 def test_tau_leaping_step_jumps_where_the_poisson_number_is_one(
-    kind: type[tl.Process], predicts: type[Posterior], alpha_s: float, alpha_t: float
+    kind: Cell, predicts: type[Posterior], alpha_s: float, alpha_t: float
 ) -> None:
     rates = reverse_rates(kind, alpha_t)
     mean = (alpha_s - alpha_t) * rates.sum(-1, keepdim=True)
@@ -172,9 +186,7 @@ def test_tau_leaping_step_jumps_where_the_poisson_number_is_one(
 
 @pytest.mark.parametrize("sampler", ["euler", "tau-leaping"])
 @pytest.mark.parametrize(("kind", "predicts"), RATED)
-def test_last_step_of_rate_samplers_is_the_bridge(
-    sampler: str, kind: type[tl.Process], predicts: type[Posterior]
-) -> None:
+def test_last_step_of_rate_samplers_is_the_bridge(sampler: str, kind: Cell, predicts: type[Posterior]) -> None:
     check_step(sampler, oracle(kind, predicts), start_of(kind, 0.6), 1.0, product(bridge_law(kind, 1.0, 0.6)))
 
 
@@ -191,14 +203,17 @@ def test_gillespie_goes_by_the_joint_law_of_the_uniform_reverse_chain(
 
 
 @pytest.mark.parametrize("predicts", [tl.LeaveOneOut, tl.Denoiser])
-def test_gillespie_goes_by_the_joint_law_of_the_reverse_chain_of_any_noise(predicts: type[Posterior]) -> None:
-    law = brute.reverse_kernel(P0, TABLE_PI, 0.6, 0.25)
-    start = start_of(tl.Interpolating, 0.25)
-    check_step("gillespie", oracle(tl.Interpolating, predicts), start, 0.6, law, 15_000)
+@pytest.mark.parametrize("kind", [tl.Interpolating, table_zeros, table_point, tl.Hybrid])
+def test_gillespie_goes_by_the_joint_law_of_the_reverse_chain_of_any_noise(
+    kind: Cell, predicts: type[Posterior]
+) -> None:
+    hybrid = kind is tl.Hybrid
+    law = hybrid_reverse(P0, 0.4, 0.75) if hybrid else brute.reverse_kernel(P0, pi_of(kind), 0.6, 0.25)
+    check_step("gillespie", oracle(kind, predicts), start_of(kind, 0.25), 0.6, law, 15_000)
 
 
-@pytest.mark.parametrize("kind", [tl.Masked, tl.AbsorbingUniform])
-def test_gillespie_goes_by_the_joint_law_of_the_absorbing_reverse_chains(kind: type[tl.Process]) -> None:
+@pytest.mark.parametrize("kind", [tl.Masked, tl.AbsorbingUniform, table_absorbing])
+def test_gillespie_goes_by_the_joint_law_of_the_absorbing_reverse_chains(kind: Cell) -> None:
     alpha_s, alpha_t = 0.6, 0.25
     if kind is tl.Masked:
         law = brute.reverse_kernel(P0, MASK_PI, alpha_s, alpha_t)

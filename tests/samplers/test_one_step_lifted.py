@@ -15,6 +15,7 @@ from tests.samplers.helpers import (
     MASK,
     ROWS,
     SEQUENCES,
+    Cell,
     K,
     L,
     advance,
@@ -25,9 +26,11 @@ from tests.samplers.helpers import (
     repeat,
     states,
     step,
+    table_absorbing,
+    table_times,
     transitions,
 )
-from tests.samplers.laws import denoiser, start_of, uniform_bridges
+from tests.samplers.laws import denoiser, markov_bridges, pi_of, start_of
 from tests.statistics import assert_uniform
 from tokenloom.samplers import PREDICTORS
 from tokenloom.samplers.predictors.dndm import DNDM
@@ -53,9 +56,10 @@ def masked_view_denoiser(tokens: Tensor, lost: Tensor, alpha: float) -> Tensor:
 
 
 @pytest.mark.parametrize(
-    ("kind", "sampler"), [(tl.MaskedUniform, "ancestral"), (tl.MaskedUniform, "mudm"), (tl.Masked, "mudm")]
+    ("kind", "sampler"),
+    [(tl.MaskedUniform, "ancestral"), (tl.MaskedUniform, "mudm"), (tl.Masked, "mudm"), (table_times, "ancestral")],
 )
-def test_fixed_times_replace_what_arrives_by_the_masked_denoiser(kind: type[tl.Process], sampler: str) -> None:
+def test_fixed_times_replace_what_arrives_by_the_masked_denoiser(kind: Cell, sampler: str) -> None:
     start, when = with_times(ALPHA_S, ALPHA_T)
     arrives = torch.nn.functional.one_hot(start.tokens, K).double()
     mu = masked_view_denoiser(start.tokens, when < 2, ALPHA_T)
@@ -91,17 +95,24 @@ def test_dndm_draws_its_times_given_that_they_come_before_the_end() -> None:
     assert_uniform(DNDM().begin(process, process.prior(5_000, L, generator), generator))
 
 
-@pytest.mark.parametrize(("kind", "sampler"), [(tl.Masked, "mudm:resample=true"), (tl.MaskedUniform, "reaudm")])
-def test_resampled_times_step_draws_x_0_then_the_uniform_bridge_then_the_flags(
-    kind: type[tl.Process], sampler: str
-) -> None:
-    """The joint law of x_s and of tau_s <= s; P(lost | x_0, x_s) by Bayes from x_s = x_0 or uniform."""
+def resampled_flags(pi: Tensor, alpha_s: float) -> Tensor:
+    """P(lost | x_0, x_s) by Bayes, from x_s = x_0 or a draw of pi: [L, x_0, x_s, lost]."""
+    eye = torch.eye(K, dtype=torch.float64).expand(L, K, K)
+    both = torch.stack([alpha_s * eye, (1 - alpha_s) * pi.unsqueeze(1).expand(L, K, K)], -1)
+    return both / both.sum(-1, keepdim=True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "sampler"),
+    [(tl.Masked, "mudm:resample=true"), (tl.MaskedUniform, "reaudm"), (table_times, "mudm:resample=true")],
+)
+def test_resampled_times_step_draws_x_0_then_the_markov_bridge_then_the_flags(kind: Cell, sampler: str) -> None:
+    """The joint law of x_s and of tau_s <= s."""
     start, when = with_times(ALPHA_S, ALPHA_T)
+    noise = tl.Uniform if kind is tl.Masked else kind
     mu = masked_view_denoiser(start.tokens, when < 2, ALPHA_T)
-    eye = torch.eye(K, dtype=torch.float64)
-    flag = torch.stack([ALPHA_S * eye, torch.full_like(eye, (1 - ALPHA_S) / K)], -1)  # [x_0, x_s, lost]
-    flag = flag / flag.sum(-1, keepdim=True)
-    each = torch.einsum("nlo,nlos,osf->nlsf", mu, uniform_bridges(ALPHA_S, ALPHA_T)[start.tokens], flag).flatten(-2)
+    bridges, flags = markov_bridges(noise, start.tokens, ALPHA_S, ALPHA_T), resampled_flags(pi_of(noise), ALPHA_S)
+    each = torch.einsum("nlo,nlos,losf->nlsf", mu, bridges, flags).flatten(-2)
     copies = 3 * ROWS // len(start.tokens)
     arrived = step(PREDICTORS.parse(sampler), oracle(kind), repeat(start, copies), ALPHA_S)
     assert arrived.aux is not None
@@ -109,17 +120,17 @@ def test_resampled_times_step_draws_x_0_then_the_uniform_bridge_then_the_flags(
     assert_transitions(transitions(start, outcome, 2 * K), product(each))
 
 
-def test_reaudm_step_draws_x_0_then_the_uniform_bridge_then_u() -> None:
-    """The joint law of x_s and U_s; p(U_s | x_0, x_s) by Bayes from q(x_s | x_0, U)."""
-    start = start_of(tl.AbsorbingUniform, ALPHA_T)
-    mu = denoiser(tl.AbsorbingUniform, ALPHA_T)
+@pytest.mark.parametrize("kind", [tl.AbsorbingUniform, table_absorbing])
+def test_reaudm_step_draws_x_0_then_the_markov_bridge_then_u(kind: Cell) -> None:
+    """The joint law of x_s and U_s; p(U_s | x_0, x_s) by Bayes from q(x_s | x_0, U) w(U)."""
+    start = start_of(kind, ALPHA_T)
     eye = torch.eye(K, dtype=torch.float64)
     absorbing = ALPHA_S * eye.unsqueeze(-1) + (1 - ALPHA_S) * eye.expand(K, K, K)  # [x_0, x_s, U]
+    absorbing = absorbing * pi_of(kind)[:, None, None, :]
     absorbing = absorbing / absorbing.sum(-1, keepdim=True)
-    each = torch.einsum("nlo,nlos,osu->nlsu", mu, uniform_bridges(ALPHA_S, ALPHA_T)[start.tokens], absorbing).flatten(
-        -2
-    )
+    bridges = markov_bridges(kind, start.tokens, ALPHA_S, ALPHA_T)
+    each = torch.einsum("nlo,nlos,losu->nlsu", denoiser(kind, ALPHA_T), bridges, absorbing).flatten(-2)
     copies = 3 * ROWS // len(start.tokens)
-    arrived = step(PREDICTORS.parse("reaudm"), oracle(tl.AbsorbingUniform), repeat(start, copies), ALPHA_S)
+    arrived = step(PREDICTORS.parse("reaudm"), oracle(kind), repeat(start, copies), ALPHA_S)
     assert arrived.aux is not None
     assert_transitions(transitions(start, arrived.tokens * K + arrived.aux, K * K), product(each))

@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 import tokenloom as tl
+from tests.samplers.helpers import Cell
+from tokenloom.drawing import chunks
 from tokenloom.drawing import truncation as truncation_module
 from tokenloom.samplers import evaluator
-from tokenloom.support import chunks
 
 PEAK = """
 import resource, sys, torch
@@ -46,7 +47,7 @@ def test_top_p_at_a_large_vocabulary_takes_at_most_two_and_a_half_tensors_of_log
     assert float(done.stdout) < 2.5
 
 
-def drawn(kind: type[tl.Process], sampler: str) -> Tensor:
+def drawn(kind: Cell, sampler: str) -> Tensor:
     def network(tokens: Tensor, time: Tensor) -> Tensor:
         return 3 * torch.randn(*tokens.shape, 50, generator=torch.Generator().manual_seed(1))
 
@@ -59,9 +60,7 @@ def drawn(kind: type[tl.Process], sampler: str) -> Tensor:
 @pytest.mark.parametrize(
     ("kind", "sampler"), [(tl.Uniform, "ancestral"), (tl.Masked, "confidence"), (tl.Uniform, "planned")]
 )
-def test_the_size_of_a_chunk_changes_nothing(
-    kind: type[tl.Process], sampler: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_size_of_a_chunk_changes_nothing(kind: Cell, sampler: str, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = drawn(kind, sampler)
     logits = torch.randn(4, 9, 50, generator=torch.Generator().manual_seed(2))
     truncation = tl.Truncation(temperature=0.5, top_k=20, top_p=0.7, forbid=(3,))

@@ -10,7 +10,22 @@ from torch import Tensor
 import tokenloom as tl
 from tests import brute
 from tests.laws.helpers import EXACT
-from tests.samplers.helpers import MASK, P0, SEQUENCES, K, advance, check_step, oracle, repeat, states, step
+from tests.samplers.helpers import (
+    CELLS,
+    MASK,
+    P0,
+    SEQUENCES,
+    Cell,
+    K,
+    advance,
+    check_step,
+    oracle,
+    repeat,
+    states,
+    step,
+    table_maximal,
+    table_times,
+)
 from tests.samplers.laws import MASKED_SEQUENCES, denoiser, noise, pi_of, start_of
 from tests.statistics import assert_frequencies
 from tokenloom.samplers import PREDICTORS
@@ -47,7 +62,7 @@ def test_confidence_shows_the_floor_of_alpha_times_length(alpha_s: float, count:
 
 
 @pytest.mark.parametrize(("sampler", "kind"), [("confidence", tl.Masked), ("routing", tl.Uniform)])
-def test_a_whole_number_of_positions_survives_its_rounding(sampler: str, kind: type[tl.Process]) -> None:
+def test_a_whole_number_of_positions_survives_its_rounding(sampler: str, kind: Cell) -> None:
     """Ten positions at t = 0.9: 10 (1 - 0.9) is below 1 in floating point, and means one."""
     assert 10 * (1 - 0.9) < 1
     blank = torch.zeros(1, 10, dtype=torch.int64)
@@ -103,10 +118,10 @@ def test_routing_ends_with_every_position_denoised() -> None:
     assert arrived.tokens[0, :2].tolist() == [0, 1]
 
 
-@pytest.mark.parametrize("kind", [tl.Uniform, tl.MaxCoupling, tl.Interpolating])
+@pytest.mark.parametrize("kind", [tl.Uniform, tl.MaxCoupling, tl.Interpolating, table_maximal])
 @pytest.mark.parametrize(("alpha_s", "alpha_t"), [(0.6, 0.25), (1.0, 0.6)])
 def test_planned_step_replaces_its_number_of_positions_by_the_planner(
-    kind: type[tl.Process], alpha_s: float, alpha_t: float
+    kind: Cell, alpha_s: float, alpha_t: float
 ) -> None:
     """N = floor(c) or one more with mean c = gamma (a^1 + a^2); one position of two is l with probability a^l / sum."""
     nu = brute.leave_one_out(P0, pi_of(kind), alpha_t)
@@ -125,8 +140,8 @@ def test_planned_step_replaces_its_number_of_positions_by_the_planner(
     check_step("planned", oracle(kind), states(SEQUENCES, alpha_t), alpha_s, law)
 
 
-@pytest.mark.parametrize("kind", [tl.Uniform, tl.Masked, tl.MaxCoupling, tl.AbsorbingUniform, tl.Interpolating])
-def test_greedy_tail_ends_in_the_mode_of_the_denoiser(kind: type[tl.Process]) -> None:
+@pytest.mark.parametrize("kind", [kind for kind in CELLS if kind not in (tl.MaskedUniform, table_times)])
+def test_greedy_tail_ends_in_the_mode_of_the_denoiser(kind: Cell) -> None:
     """A visible token is the mode of its own denoiser, and stays."""
     start = start_of(kind, 0.4)
     arrived = step(PREDICTORS.parse("greedy-tail"), oracle(kind), start, 1.0)

@@ -4,13 +4,14 @@ import inspect
 import json
 import math
 from dataclasses import FrozenInstanceError, replace
+from typing import Any
 
 import pytest
 import torch
 
 import tokenloom as tl
 from tests.samplers.helpers import K, oracle
-from tokenloom.samplers import CORRECTORS, PREDICTORS
+from tokenloom.samplers import CORRECTORS, PREDICTORS, Ancestral, Evaluator
 from tokenloom.samplers.correctors.gibbs import Informed, RandomScan
 from tokenloom.samplers.predictors.greedy_tail import GreedyTail
 from tokenloom.samplers.predictors.psi import Psi
@@ -19,9 +20,9 @@ UNIFORM = oracle(tl.Uniform)
 SAMPLERS = [
     tl.Sampler(),
     tl.Sampler.parse("psi:kappa=0.9,since=0.5 + informed:steps=2,temperature=0.5", steps=40),
-    tl.Sampler.of(steps=7, grid="cosine", show_given="noised"),
-    tl.Sampler.of(grid=torch.tensor([1.0, 0.3, 0.1, 0.0]).double()),
-    tl.Sampler.of("psi", temperature=0.5, top_p=0.9, top_k=2, on=tl.Denoiser, forbid=[1, 2]),
+    tl.Sampler(steps=7, grid="cosine", show_given="noised"),
+    tl.Sampler(grid=(1.0, 0.3, 0.1, 0.0)),
+    tl.Sampler.parse("psi", temperature=0.5, top_p=0.9, top_k=2, on=tl.Denoiser, forbid=(1, 2)),
     tl.Sampler(GreedyTail(Psi(kappa=0.2))),
     *(tl.Sampler(PREDICTORS[name]()) for name in PREDICTORS),
     *(tl.Sampler(corrector=CORRECTORS[name]()) for name in CORRECTORS),
@@ -42,42 +43,65 @@ def test_no_two_settings_have_one_record() -> None:
 def test_text_objects_and_settings_stand_for_the_same_value() -> None:
     expected = tl.Sampler(Psi(kappa=0.9), Informed(steps=2), steps=40)
     assert tl.Sampler.parse("psi:kappa=0.9 + informed:steps=2", steps=40) == expected
-    assert tl.Sampler.parse("psi:kappa=0.9+informed:steps=2", 40) == expected
-    assert tl.Sampler.of("psi:kappa=0.9", "informed:steps=2", steps=40) == expected
-    assert tl.Sampler.of(Psi(0.9), Informed(2), steps=40) == expected
-    assert tl.Sampler.of(expected) == expected
-    assert tl.Sampler.of("psi:kappa=0.9", "none", steps=40) == replace(expected, corrector=None)
-    assert hash(tl.Sampler.of(expected)) == hash(expected)
+    assert tl.Sampler.parse("psi:kappa=0.9+informed:steps=2", steps=40) == expected
+    assert tl.Sampler.parse("psi:kappa=0.9", corrector="informed:steps=2", steps=40) == expected
+    assert tl.Sampler.parse("psi:kappa=0.9", corrector=Informed(2), steps=40) == expected
+    assert tl.Sampler.parse("psi:kappa=0.9", corrector="none", steps=40) == replace(expected, corrector=None)
+    assert hash(tl.Sampler(Psi(0.9), Informed(2), steps=40)) == hash(expected)
     assert tl.Sampler.parse("psi:kappa=0.8 + informed:steps=2", steps=40) != expected
     with pytest.raises(FrozenInstanceError):
         expected.steps = 3  # type: ignore[misc]
 
 
 def test_a_truncation_that_changes_nothing_is_none() -> None:
-    assert tl.Sampler.of(truncation=tl.Truncation(on=tl.Denoiser)) == tl.Sampler()
+    assert tl.Sampler(on=tl.Denoiser).truncation is None
+    assert tl.Sampler(top_k=2).truncation == tl.Truncation(top_k=2)
+
+
+@pytest.mark.usefixtures("as_a_user")
+def test_times_and_tokens_may_be_given_as_a_tensor_and_a_list() -> None:
+    settings: dict[str, Any] = {"grid": torch.tensor([1.0, 0.5, 0.25, 0.0]), "forbid": [1, 2]}
+    assert tl.Sampler(**settings) == tl.Sampler(grid=(1.0, 0.5, 0.25, 0.0), forbid=(1, 2))
+
+
+def test_the_budget_is_a_number_that_is_called_to_take_the_steps() -> None:
+    sampler = tl.Sampler(steps=3)
+    assert sampler.steps == 3
+    assert replace(sampler, steps=sampler.steps) == sampler
+    run = sampler.steps(UNIFORM, 2)
+    assert [step.index for step in run] == [1, 2, 3]
+    assert replace(sampler, steps=5).steps(UNIFORM, 2).samples.tokens.shape == (2, 2)
+    with pytest.raises(TypeError, match="positional"):
+        sampler.steps(UNIFORM, 2, 5)  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize(
-    ("shorthand", "truncation"),
+    ("settings", "truncation"),
     [
         ({"temperature": 0.5}, tl.Truncation(temperature=0.5)),
         ({"top_p": 0.7}, tl.Truncation(top_p=0.7)),
         ({"top_k": 2}, tl.Truncation(top_k=2)),
-        ({"forbid": [1]}, tl.Truncation(forbid=(1,))),
-        ({"temperature": 2.0, "top_k": 2, "forbid": (0,)}, tl.Truncation(2.0, 1.0, 2, tl.LeaveOneOut, (0,))),
+        ({"forbid": (1,)}, tl.Truncation(forbid=(1,))),
+        ({"top_k": 1, "on": tl.Denoiser}, tl.Truncation(top_k=1, on=tl.Denoiser)),
+        ({"temperature": 2.0, "top_k": 2, "forbid": (0,)}, tl.Truncation(temperature=2.0, top_k=2, forbid=(0,))),
     ],
 )
-def test_a_shorthand_draws_what_its_truncation_draws(shorthand: dict[str, object], truncation: tl.Truncation) -> None:
-    plain, short, long = (
-        tl.sample(UNIFORM, 200, steps=4, generator=torch.Generator().manual_seed(0), **options)
-        for options in ({}, shorthand, {"truncation": truncation})
+def test_settings_of_a_sampler_truncate_its_predictions(settings: dict[str, Any], truncation: tl.Truncation) -> None:
+    """One step of the run is the step of a kernel beside that truncation."""
+    assert tl.Sampler(**settings).truncation == truncation
+    plain, cut = (
+        tl.sample(UNIFORM, 200, steps=1, generator=torch.Generator().manual_seed(0), **options)
+        for options in ({}, settings)
     )
-    assert torch.equal(short, long)
-    assert not torch.equal(short, plain)
+    generator = torch.Generator().manual_seed(0)
+    prior = UNIFORM.process.prior(200, 2, generator)
+    by_hand = Ancestral().step(Evaluator(UNIFORM, truncation, 200), prior, torch.zeros_like(prior.t), generator)
+    assert torch.equal(cut, by_hand.tokens)
+    assert not torch.equal(cut, plain)
 
 
 def test_sample_is_the_sampler_run() -> None:
-    settings = tl.Sampler(Psi(0.5), RandomScan(), tl.Truncation(top_k=2), steps=9)
+    settings = tl.Sampler(Psi(0.5), RandomScan(), top_k=2, steps=9)
     tokens = settings.run(UNIFORM, 50, generator=torch.Generator().manual_seed(0)).tokens
     as_value = tl.sample(UNIFORM, 50, sampler=settings, generator=torch.Generator().manual_seed(0))
     as_settings = tl.sample(
@@ -96,13 +120,13 @@ def test_sample_is_the_sampler_run() -> None:
 @pytest.mark.parametrize(("function", "positional"), [(tl.sample, 2), (tl.Sampler.run, 3)])
 def test_settings_are_given_by_name(function: object, positional: int) -> None:
     parameters = list(inspect.signature(function).parameters.values())  # type: ignore[arg-type]
-    assert all(each.kind is inspect.Parameter.KEYWORD_ONLY for each in parameters[positional:])
+    assert all(each.kind in (each.KEYWORD_ONLY, each.VAR_KEYWORD) for each in parameters[positional:])
     assert len(parameters) > positional
 
 
 def test_a_third_positional_argument_is_refused() -> None:
     with pytest.raises(TypeError, match="positional"):
-        tl.sample(UNIFORM, 2, 4)  # type: ignore[call-arg]
+        tl.sample(UNIFORM, 2, 4)  # type: ignore[call-arg, arg-type]
 
 
 # ------------------------------------------------------------------------------------------------------------- grids
@@ -128,7 +152,7 @@ def test_cosine_grid_is_visited() -> None:
 @pytest.mark.parametrize("steps", [3, 10])
 def test_a_grid_of_times_costs_what_it_says_beside_a_corrector(steps: int) -> None:
     """Two corrections lie between three steps, whatever the budget says."""
-    sampler = tl.Sampler.of("ancestral + scan", steps=steps, grid=(1.0, 0.6, 0.3, 0.0))
+    sampler = tl.Sampler.parse("ancestral + scan", steps=steps, grid=(1.0, 0.6, 0.3, 0.0))
     assert sampler.times().tolist() == [1.0, 0.6, 0.3, 0.0]
     assert int(sampler.run(UNIFORM, 30, generator=torch.Generator().manual_seed(0)).evaluations.max()) == 5
 

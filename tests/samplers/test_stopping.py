@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 import tokenloom as tl
-from tests.samplers.helpers import P0, K, oracle
+from tests.samplers.helpers import P0, Cell, K, oracle
 from tests.samplers.test_autoregressive import chain
 
 BATCH = 6
@@ -20,10 +20,12 @@ SETTINGS = [
 ]
 
 
-def draw(kind: type[tl.Process], sampler: str, until: tl.samplers.Until | None, steps: int = 8) -> tl.samplers.Samples:
+def draw(kind: Cell, sampler: str, until: tl.samplers.Until | None, steps: int = 8) -> tl.samplers.Samples:
     given = torch.tensor([1, 0]), torch.tensor([True, False])
     generator = tl.RowGenerators.spawn(0, BATCH)
-    return tl.Sampler.parse(sampler, steps).run(oracle(kind), BATCH, given=given, generator=generator, until=until)
+    return tl.Sampler.parse(sampler, steps=steps).run(
+        oracle(kind), BATCH, given=given, generator=generator, until=until
+    )
 
 
 def never(tokens: Tensor, rows: Tensor) -> Tensor:
@@ -32,7 +34,7 @@ def never(tokens: Tensor, rows: Tensor) -> Tensor:
 
 @pytest.mark.filterwarnings("ignore:this model does not know which positions are given")
 @pytest.mark.parametrize(("kind", "sampler"), SETTINGS)
-def test_a_condition_that_is_never_met_changes_nothing(kind: type[tl.Process], sampler: str) -> None:
+def test_a_condition_that_is_never_met_changes_nothing(kind: Cell, sampler: str) -> None:
     plain, asked = draw(kind, sampler, None), draw(kind, sampler, never)
     assert torch.equal(plain.tokens, asked.tokens)
     assert torch.equal(plain.evaluations, asked.evaluations)
@@ -40,7 +42,7 @@ def test_a_condition_that_is_never_met_changes_nothing(kind: type[tl.Process], s
 
 @pytest.mark.filterwarnings("ignore:this model does not know which positions are given")
 @pytest.mark.parametrize(("kind", "sampler"), SETTINGS)
-def test_a_row_stops_where_it_is_told_and_the_others_are_drawn_as_before(kind: type[tl.Process], sampler: str) -> None:
+def test_a_row_stops_where_it_is_told_and_the_others_are_drawn_as_before(kind: Cell, sampler: str) -> None:
     stopped: dict[int, list[int]] = {}
     seen: list[int] = []
 

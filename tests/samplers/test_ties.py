@@ -6,6 +6,7 @@ from torch import Tensor
 
 import tokenloom as tl
 from tests.laws.helpers import EXACT
+from tests.samplers.helpers import Cell
 from tests.statistics import assert_frequencies
 from tokenloom.samplers.selection import mode, smallest
 
@@ -30,7 +31,7 @@ def tied(tokens: Tensor, time: Tensor) -> Tensor:
 @pytest.mark.usefixtures("as_a_user")
 @pytest.mark.parametrize(("sampler", "kind", "corrector"), GREEDY)
 def test_a_row_of_a_batch_is_the_row_alone_where_confidences_are_tied(
-    sampler: str, kind: type[tl.Process], corrector: str | None
+    sampler: str, kind: Cell, corrector: str | None
 ) -> None:
     model = tl.DiffusionModel(tied, kind(K, schedule=EXACT), predicts=tl.Denoiser)
     run = {"length": L, "steps": 9, "sampler": sampler, "corrector": corrector}

@@ -12,8 +12,22 @@ from torch import Tensor
 import tokenloom as tl
 from tests import brute
 from tests.laws.helpers import EXACT
-from tests.samplers.helpers import P0, SEQUENCES, UNIFORM_PI, K, L, product
-from tests.samplers.laws import denoiser, uniform_bridges
+from tests.samplers.helpers import (
+    P0,
+    SEQUENCES,
+    TABLES,
+    UNIFORM_PI,
+    Cell,
+    K,
+    L,
+    oracle,
+    product,
+    table_absorbing,
+    table_maximal,
+    table_times,
+    table_zeros,
+)
+from tests.samplers.laws import denoiser, hybrid_joint, hybrid_reverse, markov_bridges
 from tests.statistics import assert_frequencies, sequence_counts
 
 ROWS = 30_000
@@ -42,16 +56,34 @@ def trajectory(model: tl.Oracle, sampler: str, steps: int, seed: int = 0, rows: 
         (tl.MaskedUniform, "mudm:resample=true"),
         (tl.Uniform, "ancestral"),
         (tl.Uniform, "gillespie"),
+        (table_absorbing, "reaudm"),
+        (table_times, "mudm:resample=true"),
+        (tl.Interpolating, "ancestral"),
+        (table_zeros, "ancestral"),
+        (table_zeros, "gillespie"),
     ],
 )
-def test_trajectory_is_the_reverse_chain_of_uniform_diffusion(kind: type[tl.Process], sampler: str) -> None:
+def test_trajectory_is_the_reverse_chain_of_markov_diffusion_with_the_same_noise(kind: Cell, sampler: str) -> None:
     """L = 1, where nothing is factorised: the joint law of x_1, x_{2/3}, x_{1/3} and x_0."""
-    pi = brute.uniform_pi(K, 1)
+    pi = TABLES[kind](K, 1) if kind in TABLES else brute.uniform_pi(K, 1)
     kernels = [brute.reverse_kernel(P1, pi, alpha_s, alpha_t) for alpha_t, alpha_s in itertools.pairwise(LEVELS)]
-    exact = brute.path_law(brute.marginal(P1, pi, 0.0), kernels)
-    model = tl.Oracle(P1, kind(K, schedule=EXACT), predicts=tl.Denoiser)
+    exact = brute.path_law(brute.marginal(P1, pi, 0.0), [kernel.nan_to_num() for kernel in kernels])
+    model = oracle(kind, p0=P1)
     rows = 8_000 if sampler == "gillespie" else ROWS
     assert_frequencies(sequence_counts(trajectory(model, sampler, 3, rows=rows), K), exact)
+
+
+@pytest.mark.parametrize(
+    ("kind", "sampler"),
+    [(tl.Hybrid, "ancestral"), (tl.Hybrid, "gillespie"), (tl.Masked, "mudm:resample=true,noise=hybrid")],
+)
+def test_trajectory_is_the_reverse_chain_of_hybrid_diffusion(kind: Cell, sampler: str) -> None:
+    """Driven by a masked model too: where noise moves with t, times that are redrawn give the Markov chain."""
+    kernels = [hybrid_reverse(P1, 1 - alpha_s, 1 - alpha_t) for alpha_t, alpha_s in itertools.pairwise(LEVELS)]
+    exact = brute.path_law(hybrid_joint(P1, 1.0).sum(0), kernels)
+    rows = 8_000 if sampler == "gillespie" else ROWS
+    found = trajectory(oracle(kind, p0=P1), sampler, 3, rows=rows)
+    assert_frequencies(sequence_counts(found, K + 1), exact)
 
 
 def test_trajectory_of_fixed_absorbing_states_is_not_that_of_uniform_diffusion() -> None:
@@ -70,13 +102,18 @@ def test_trajectory_of_fixed_absorbing_states_is_not_that_of_uniform_diffusion()
         (tl.Masked, "mudm"),
         (tl.MaskedUniform, "ancestral"),
         (tl.MaxCoupling, "ancestral"),
+        (table_absorbing, "ancestral"),
+        (table_times, "ancestral"),
+        (table_maximal, "ancestral"),
+        (table_maximal, "psi:kappa=0"),
         (tl.Uniform, "psi:kappa=0.3"),
         (tl.Masked, "remasking:eta=0.7"),
         (tl.Masked, "remasking:schedule=loop,eta=0.7"),
+        (tl.Masked, "remasking:schedule=loop,eta=1"),
     ],
 )
-def test_chain_ends_in_p_0_for_one_position_whatever_the_steps(kind: type[tl.Process], sampler: str) -> None:
-    model = tl.Oracle(P1, kind(K, schedule=EXACT), predicts=tl.Denoiser)
+def test_chain_ends_in_p_0_for_one_position_whatever_the_steps(kind: Cell, sampler: str) -> None:
+    model = oracle(kind, p0=P1)
     for steps in (1, 2, 5):
         visited = trajectory(model, sampler, steps, seed=steps)
         assert_frequencies(torch.bincount(visited[:, -1], minlength=K), P1)
@@ -89,20 +126,23 @@ def test_chain_ends_in_p_0_for_one_position_whatever_the_steps(kind: type[tl.Pro
         (tl.Masked, "mudm"),
         (tl.MaxCoupling, "ancestral"),
         (tl.Uniform, "psi:kappa=0.3"),
+        (table_absorbing, "ancestral"),
+        (table_times, "ancestral"),
+        (table_maximal, "ancestral"),
+        (table_maximal, "psi:kappa=0"),
     ],
 )
-def test_marginals_on_the_way_are_those_of_uniform_diffusion_for_one_position(
-    kind: type[tl.Process], sampler: str
-) -> None:
-    visited = trajectory(tl.Oracle(P1, kind(K, schedule=EXACT), predicts=tl.Denoiser), sampler, 3)
+def test_marginals_on_the_way_are_those_of_markov_diffusion_for_one_position(kind: Cell, sampler: str) -> None:
+    visited = trajectory(oracle(kind, p0=P1), sampler, 3)
+    pi = TABLES[kind](K, 1) if kind in TABLES else brute.uniform_pi(K, 1)
     for alpha, tokens in zip(LEVELS, visited.unbind(1), strict=True):
-        assert_frequencies(torch.bincount(tokens, minlength=K), brute.marginal(P1, brute.uniform_pi(K, 1), alpha))
+        assert_frequencies(torch.bincount(tokens, minlength=K), brute.marginal(P1, pi, alpha))
 
 
 # ----------------------------------------------------------------------------- several positions, drawn one by one
 
 
-def lifted_step(kind: type[tl.Process], alpha_s: float, alpha_t: float) -> Tensor:
+def lifted_step(kind: Cell, alpha_s: float, alpha_t: float) -> Tensor:
     """The kernel over (x, U) or (x, lost flags) when x_0 is drawn position by position: [starts, starts]."""
     eye = torch.eye(K, dtype=torch.float64)
     if kind is tl.AbsorbingUniform:
@@ -116,12 +156,12 @@ def lifted_step(kind: type[tl.Process], alpha_s: float, alpha_t: float) -> Tenso
         redrawn = torch.stack([alpha_s * eye, torch.full_like(eye, (1 - alpha_s) / K)], -1)  # [x_0, x_s, lost]
     total = redrawn.sum(-1, keepdim=True)
     redrawn = redrawn / total.where(total > 0, 1)
-    each = torch.einsum("nlo,nlos,osv->nlsv", mu, uniform_bridges(alpha_s, alpha_t)[tokens], redrawn)
+    each = torch.einsum("nlo,nlos,osv->nlsv", mu, markov_bridges(tl.Uniform, tokens, alpha_s, alpha_t), redrawn)
     kernel: Tensor = torch.einsum("nsv,ntw->nstvw", each[:, 0], each[:, 1])
     return kernel.flatten(1)
 
 
-def end_of_lifted_chain(kind: type[tl.Process], steps: int) -> Tensor:
+def end_of_lifted_chain(kind: Cell, steps: int) -> Tensor:
     """The exact law of the output."""
     if kind is tl.AbsorbingUniform:
         law: Tensor = torch.eye(K**L, dtype=torch.float64).flatten() / K**L
@@ -137,9 +177,7 @@ def total_variation(law: Tensor) -> float:
 
 
 @pytest.mark.parametrize(("kind", "sampler"), [(tl.AbsorbingUniform, "reaudm"), (tl.Masked, "mudm:resample=true")])
-def test_resampled_chains_come_close_to_p_0_but_not_to_it_for_two_positions(
-    kind: type[tl.Process], sampler: str
-) -> None:
+def test_resampled_chains_come_close_to_p_0_but_not_to_it_for_two_positions(kind: Cell, sampler: str) -> None:
     """The redrawn variable forgets the joint law of x_0 at every step.  The sampler has the law of the enumerated
     chain, and with 8 times the steps the distance of that to p_0 falls by less than 7, unlike ancestral's."""
     model = tl.Oracle(P0, kind(K, schedule=EXACT), predicts=tl.Denoiser)

@@ -14,6 +14,7 @@ from tests.samplers.helpers import (
     P0,
     SEQUENCES,
     UNIFORM_PI,
+    Cell,
     K,
     assert_transitions,
     correct,
@@ -26,7 +27,7 @@ from tests.samplers.helpers import (
 )
 from tokenloom.posteriors import OverTokens, Posterior
 from tokenloom.samplers import CORRECTORS, PREDICTORS, Evaluator
-from tokenloom.samplers.correctors.gibbs import margins
+from tokenloom.samplers.correctors.gibbs import Informed, margins
 
 ALPHA_S, ALPHA_T = 0.7, 0.4
 TRUNCATIONS = [tl.Truncation(top_p=0.7), tl.Truncation(temperature=0.5), tl.Truncation(temperature=2.0, top_p=0.8)]
@@ -73,7 +74,7 @@ def test_denoiser_of_a_truncated_leave_one_out_posterior_follows_from_bayes_rule
     torch.testing.assert_close(found, mu, rtol=1e-6, atol=1e-8)
     denoiser = truncated(brute.denoiser(P0, UNIFORM_PI, ALPHA_T), truncation)
     assert (found - denoiser).abs().max() > 0.05
-    on_denoiser = tl.Truncation(truncation.temperature, truncation.top_p, on=tl.Denoiser)
+    on_denoiser = tl.Truncation(temperature=truncation.temperature, top_p=truncation.top_p, on=tl.Denoiser)
     assert_close(predicted(predicts, on_denoiser, tl.Denoiser).float(), denoiser.float())
 
 
@@ -121,10 +122,17 @@ def test_corrector_redraws_from_the_truncated_posterior_noised(predicts: type[Po
     assert_transitions(transitions(NOISY, corrected.tokens, K), product(each))
 
 
-def test_margins_are_of_the_prediction_before_truncation() -> None:
-    model = oracle(tl.Uniform)
-    plain, cut = (margins(Evaluator(model, chosen, len(SEQUENCES))(NOISY)) for chosen in (None, TRUNCATIONS[0]))
-    assert torch.equal(plain, cut)
+def test_the_informed_corrector_chooses_before_truncation_and_draws_after_it() -> None:
+    half = tl.Truncation(top_p=0.5)
+    model, unused = oracle(tl.Uniform), torch.zeros_like(NOISY.tokens).double()
+    plain, cut = (Evaluator(model, truncation, len(SEQUENCES))(NOISY) for truncation in (None, half))
+    chosen, truncating = (Informed().choose(prediction, unused, 0) for prediction in (plain, cut))
+    assert torch.equal(chosen.where.column, truncating.where.column)
+    nu = truncated(brute.leave_one_out(P0, UNIFORM_PI, ALPHA_T), half)
+    expected = nu[chosen.where.row, chosen.where.column].unsqueeze(1)
+    torch.testing.assert_close(probabilities(truncating.posterior), expected, rtol=1e-6, atol=1e-8)
+    late = margins(cut.at(NOISY.free, tl.LeaveOneOut), NOISY, model.process)
+    assert not torch.equal(late.argmin(1), chosen.where.column)
 
 
 def test_truncation_on_a_masked_model_is_on_its_denoiser_either_way() -> None:
@@ -134,7 +142,8 @@ def test_truncation_on_a_masked_model_is_on_its_denoiser_either_way() -> None:
             oracle(tl.Masked, predicts),
             500,
             steps=4,
-            truncation=tl.Truncation(top_p=0.8, on=on),
+            top_p=0.8,
+            on=on,
             generator=torch.Generator().manual_seed(2),
         )
         for predicts in (tl.Denoiser, tl.LeaveOneOut)
@@ -145,11 +154,8 @@ def test_truncation_on_a_masked_model_is_on_its_denoiser_either_way() -> None:
 
 @pytest.mark.parametrize("kind", [tl.Uniform, tl.Masked, tl.AbsorbingUniform, tl.MaskedUniform])
 @pytest.mark.parametrize("predicts", [tl.Denoiser, tl.LeaveOneOut])
-def test_a_callback_may_ask_for_the_truncated_denoiser_everywhere(
-    kind: type[tl.Process], predicts: type[Posterior]
-) -> None:
+def test_a_callback_may_ask_for_the_truncated_denoiser_everywhere(kind: Cell, predicts: type[Posterior]) -> None:
     """A given or visible token is its own point mass, and elsewhere asking more changes nothing of the answer."""
-    truncation = tl.Truncation(top_p=0.7)
     network_input: list[int] = []
 
     def compare(step: tl.Step) -> None:
@@ -162,7 +168,7 @@ def test_a_callback_may_ask_for_the_truncated_denoiser_everywhere(
 
     model = oracle(kind, predicts)
     given = torch.tensor([1, 0]), torch.tensor([True, False])
-    tl.sample(model, 20, steps=4, truncation=truncation, given=given, on_step=compare)
+    tl.sample(model, 20, steps=4, top_p=0.7, given=given, on_step=compare)
     assert min(network_input) >= 20
 
 

@@ -95,7 +95,7 @@ def test_the_chunked_loss_has_the_gradient_of_the_whole(generator: torch.Generat
     x_0, _, given = drawn(generator)
     loss = training_loss(model, CrossEntropy(), x_0, TIMES, torch.Generator().manual_seed(1), given)
     chunked = torch.autograd.grad(loss.mean, list(model.parameters()))
-    noisy = CrossEntropy().corrupt(model.process, x_0, TIMES, torch.Generator().manual_seed(1), given)
+    noisy = model.process.corrupt(x_0, TIMES, torch.Generator().manual_seed(1), given)
     per_token = CrossEntropy().per_token(model.predict(noisy), x_0, noisy, model.process)
     whole = torch.autograd.grad(per_token[~given].mean(), list(model.parameters()))
     for first, second in zip(chunked, whole, strict=True):

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tokenloom.support.products import FEW, LARGE, linear
+from tokenloom.nn.products import FEW, LARGE, linear
 
 
 @pytest.mark.parametrize("bias", [True, False])

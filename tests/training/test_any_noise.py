@@ -17,10 +17,11 @@ from tests.training.helpers import TINY, losses, records, tiny, weights
 from tokenloom.cli import main
 from tokenloom.drawing.randomness import RowGenerators
 from tokenloom.objectives import CrossEntropy
-from tokenloom.processes.any_noise import AnyNoise
+from tokenloom.objectives.head_loss import loss_at
 from tokenloom.training import loop
 from tokenloom.training.build import build_model, resolve
 from tokenloom.training.config import TrainConfig
+from tokenloom.training.methods import method_of
 from tokenloom.training.reporting import Reporter
 from tokenloom.training.validation import validate
 
@@ -62,7 +63,7 @@ def test_the_saved_network_has_under_each_process_the_bound_that_the_run_reporte
     data, model = config.data.load(), tl.load(trained)
     assert isinstance(model, tl.DiffusionModel)
     assert model.about.validation is not None
-    for part in AnyNoise(5, schedule=model.schedule).parts:
+    for part in method_of("any", 5, model.schedule).processes:
         found = validate(model.with_process(part), data, config.run.valid_rows, config.run.seed)
         reported = model.about.validation["processes"][part.name]["per_token"]
         assert found.per_token == pytest.approx(reported, rel=1e-6)
@@ -112,12 +113,19 @@ def test_a_mixture_of_one_is_saved_with_its_process(tmp_path: Path) -> None:
         ("any:noises=uniform+left-to-right", "noises are processes that see every position, .* got 'left-to-right'"),
         ("any:noises=uniform+ar", "there is no process 'ar'"),
         ("any:noise=uniform", "any has no option 'noise'; did you mean noises"),
-        ("any:noises=transition-times", "MaskedUniform has no bound of its own; score and train its network under"),
+        ("any:noises=masked+masked", "noises names 'masked' twice; each process may be there once"),
     ],
 )
 def test_what_cannot_be_trained_is_named(method: str, sentence: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=sentence):
         anything(tmp_path, method)
+
+
+def test_a_network_that_does_not_read_the_evidence_is_not_trained_on_a_mixture(tmp_path: Path) -> None:
+    loop.train(tiny(tmp_path / "plain", max_steps=1), False, Reporter(quiet=True))
+    config = replace(anything(tmp_path / "run"), begin=str(tmp_path / "plain"))
+    with pytest.raises(ValueError, match=r"any trains a network that reads the evidence, and .*plain does not"):
+        resolve(config)
 
 
 def test_only_the_leave_one_out_posterior_is_trained(tmp_path: Path) -> None:
@@ -136,7 +144,7 @@ def test_with_the_exact_posterior_the_bound_of_every_process_is_the_entropy() ->
     oracle = tl.Oracle(P0, tl.Uniform(3, schedule=EXACT))
     x_0 = oracle.sample(400, torch.Generator().manual_seed(1))
     exact = -float(oracle.log_likelihood(x_0).mean())
-    for process in AnyNoise(3, schedule=EXACT).parts:
+    for process in method_of("any", 3, EXACT).processes:
         model = tl.DiffusionModel(ExactNetwork(P0), process)
         found = tl.nelbo(model, x_0, samples=8, generator=torch.Generator().manual_seed(2), batch=3200)
         assert 0 < found.standard_error < 0.15
@@ -148,16 +156,18 @@ def test_with_the_exact_posterior_the_bound_of_every_process_is_the_entropy() ->
 def test_cross_entropy_over_any_noise_is_least_at_the_exact_posterior(seed: int) -> None:
     """Against logits that are off by normal numbers of size 1.5, on the same 3,000 states: the difference is positive
     by more than 5 of its standard errors."""
-    x_0 = tl.Oracle(P0, tl.Uniform(3)).sample(3_000, torch.Generator().manual_seed(3))
+    method, x_0 = (
+        method_of("any", 3, EXACT),
+        tl.Oracle(P0, tl.Uniform(3)).sample(3_000, torch.Generator().manual_seed(3)),
+    )
     t = torch.linspace(0.001, 1, len(x_0), dtype=torch.float64)
     off = 1.5 * torch.randn(2, 3, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    noisy = method.corrupted(x_0, t, RowGenerators.spawn(4, len(x_0)), None)
+    assert noisy.evidence is not None
     exact, moved = (
-        tl.training_loss(
-            tl.DiffusionModel(ExactNetwork(P0, by), AnyNoise(3, schedule=EXACT)),
-            CrossEntropy(), x_0, t, RowGenerators.spawn(4, len(x_0)),
-        ).per_token.sum(-1)
+        loss_at(tl.DiffusionModel(ExactNetwork(P0, by), method.process), CrossEntropy(), x_0, noisy).per_token.sum(-1)
         for by in (0.0, off)
-    )  # fmt: skip
+    )
     difference = moved - exact
     assert difference.mean() > 5 * difference.std() / len(x_0) ** 0.5
 

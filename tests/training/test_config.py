@@ -14,8 +14,9 @@ from tests.cli.helpers import refusal
 from tokenloom.data.markov import MarkovSource
 from tokenloom.nn.base import NETWORKS
 from tokenloom.nn.transformer import TransformerOptions
-from tokenloom.training.build import methods, resolve
+from tokenloom.training.build import resolve
 from tokenloom.training.config import TrainConfig, differences, from_record, read_config
+from tokenloom.training.methods import methods
 from tokenloom.training.recipes import RECIPES, recipe
 
 Record = dict[str, Any]

@@ -27,7 +27,7 @@ def test_tokens_on_the_page_are_those_of_the_library_and_of_its_lines_of_python(
     page = visit(f"#model={TINY}&seed=11&a.sampler=psi%3Akappa%3D0.9&a.steps=6&a.temperature=0.7")
     page.click("#free-all")
     play(page)
-    sampler = tl.Sampler.of("psi:kappa=0.9", steps=6, temperature=0.7)
+    sampler = tl.Sampler.parse("psi:kappa=0.9", steps=6, temperature=0.7)
     assert tokens(page) == alone(TINY, 11, sampler)
     names: dict[str, Any] = {}
     exec(page.inner_text("#python"), names)

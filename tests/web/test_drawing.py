@@ -49,7 +49,7 @@ def test_a_drawing_is_the_one_of_its_lines_of_python(
 
 def test_frames_are_the_steps_of_the_sampler_with_their_costs(client: Client) -> None:
     seen: list[tl.Step] = []
-    sampler = tl.Sampler.of("ancestral", "random-scan", steps=9)
+    sampler = tl.Sampler.parse("ancestral", corrector="random-scan", steps=9)
     drawn = alone(TINY, 3, sampler, on_step=seen.append)
     lines = client.draw(model=TINY, sampling={"steps": 9, "corrector": "random-scan"}, seed=3)
     frames = states(lines)

@@ -5,8 +5,8 @@ from typing import Literal
 
 import tokenloom as tl
 from tests.web.helpers import TINY, Client
+from tokenloom.cells import PROCESSES
 from tokenloom.drawing.randomness import Randomness
-from tokenloom.processes import PROCESSES
 from tokenloom.samplers import CORRECTORS, PREDICTORS, Evaluator, Predictor
 from tokenloom.samplers.predictors.ancestral import Ancestral
 from tokenloom.types import PerRow

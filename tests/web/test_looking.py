@@ -48,7 +48,7 @@ def test_what_top_p_cuts_is_what_truncation_cuts_on_each(client: Client) -> None
     mu = tl.convert(nu, tl.Denoiser, noisy.tokens, noisy.alpha_t, model.process)
     assert isinstance(nu, tl.LeaveOneOut)
     for name, law in (("denoiser", mu), ("leave_one_out", nu)):
-        kept = truncate(law.logits[0, 7], Truncation(1.3, 0.6)) > -torch.inf
+        kept = truncate(law.logits[0, 7], Truncation(temperature=1.3, top_p=0.6)) > -torch.inf
         assert laws[name]["kept"] == int(kept.sum())
         assert [bar["kept"] for bar in laws[name]["bars"]] == [bool(kept[bar["token"]]) for bar in laws[name]["bars"]]
     assert laws["leave_one_out"]["kept"] != laws["denoiser"]["kept"]  # which is why it matters what is truncated

@@ -63,7 +63,7 @@ def test_two_samplers_side_by_side_and_two_tabs_do_not_mix(visit: Opened) -> Non
             page.wait_for_selector(f"[data-lane={lane}][data-state=done]")
         page.wait_for_selector("#go:text-is('Play')")
     assert tokens(one) == alone(TINY, 8, tl.Sampler(steps=4))
-    assert tokens(one, "[data-lane=B]") == alone(TINY, 8, tl.Sampler.of("planned", steps=6))
+    assert tokens(one, "[data-lane=B]") == alone(TINY, 8, tl.Sampler.parse("planned", steps=6))
     assert tokens(two) == alone(TINY, 9, tl.Sampler(steps=4))
 
 

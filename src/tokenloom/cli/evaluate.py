@@ -52,20 +52,7 @@ def evaluate(
     out: str | None = None,
     task: str = "likelihood",
 ) -> None:
-    """Measure the likelihood of held-out data under trained models (a bound; exact for autoregressive ones).
-
-    Args:
-        runs: Run or model folders, folders of Hugging Face causal language models, GGUF files, or smollm2.
-        data: Paths, Hub names, or kinds such as markov, sudoku, digits; by default what each run held out.
-        settings: How much is measured.
-        weights: Averaged weights (ema), raw ones, or both, where a run folder holds them.
-        process: A row for each of these processes, such as uniform masked absorbing hybrid; for models trained with
-            --method any.
-        compile: Compile the networks first (torch.compile), which takes up to a minute; for long runs on a GPU.
-        out: Folder for the figures as JSON; by default evaluation/ in each run.
-        task: likelihood, or another task such as sudoku (with options of its own: `--task sudoku --help`); `--tasks`
-            runs tasks of the language-model evaluation harness (`--tasks my_tasks/ --help`).
-    """
+    """Measure the likelihood of held-out data under trained models (a bound; exact for autoregressive ones)."""
     mine = ranks()
     display = Display(Console(file=sys.stderr, quiet=not mine.first))
     with display.status("loading"):

@@ -19,15 +19,7 @@ def evaluate_on_tasks(
     limit: int | None = None,
     out: str | None = None,
 ) -> None:
-    """Run tasks of the language-model evaluation harness (lm_eval) on models.
-
-    Args:
-        runs: Run or model folders, or names of bundled models.
-        tasks: Folders of task files, or names of tasks.
-        options: How a model answers.
-        limit: Documents per task, at most.
-        out: Folder for the figures as JSON; by default evaluation/ in each run.
-    """
+    """Run tasks of the language-model evaluation harness (lm_eval) on models."""
     opened = open_runs(runs)
     folders = [run.results if out is None else Path(out) for run in opened]
     for folder in folders:

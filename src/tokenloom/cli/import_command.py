@@ -27,16 +27,6 @@ def import_command(
 
     Known are MDLM, UDLM, Duo, SEDD, GIDD, BD3LM (one block), the paper's own checkpoints, and masked language models of
     Hugging Face.  None of their code is run, and a pickle is read by a reader that builds nothing but tensors.
-
-    Args:
-        source: A folder, a file (.safetensors, .bin, .ckpt, .pt) or a name on the Hub such as kuleshov-group/mdlm-owt.
-        to: The folder to write the model to.
-        family: The family of a file that does not say it: mdlm, udlm, duo, sedd, gidd, bd3lm or paper.
-        tokenizer: A tokenizer.json, a folder with a vocabulary or a Hub name; by default the checkpoint's own.
-        label: The class of a network with class labels; by default none.
-        raw: Take the raw weights where the file holds a moving average as well.
-        length: The longest sequence to read, of a language model of Hugging Face; by default its own limit.
-        allow: Special tokens that such a model may predict all the same, such as [UNK].
     """
     check_replaceable(to)
     with Console(stderr=True).status(f"reading {source}"):

@@ -42,16 +42,6 @@ def probe_command(
     """Compare runs by the leave-one-out probe: change a token, keep the rest, and watch its own prediction.
 
     Draws a figure (and, for digits, heat maps of the two posteriors) and writes the numbers beside it.
-
-    Args:
-        runs: Run folders to compare; the same states are shown to all.
-        data: Held-out data, by default what each run held out: a path, a Hub name, or a kind such as markov.
-        sequences: Held-out sequences, the independent units of the standard errors.
-        times: Where to measure, in (0, 1].
-        effort: How much is measured.
-        weights: Averaged (ema) or raw weights.
-        seed: Seed of every random number.
-        out: Folder for the results; by default evaluation/ in the first run.
     """
     display = Display(Console(file=sys.stderr))
     with display.status("loading"):

@@ -18,6 +18,7 @@ from rich.live import Live
 from rich.markup import escape
 from torch import Tensor
 
+from tokenloom.cells import PROCESSES
 from tokenloom.cli.given import read_given
 from tokenloom.cli.registry import COMMANDS
 from tokenloom.cli.sample_shards import begin, is_folder, missing, write_shard
@@ -27,7 +28,6 @@ from tokenloom.data.view import frame
 from tokenloom.drawing.randomness import derive_seed
 from tokenloom.evaluation.runs import Run, named, open_run, placed
 from tokenloom.evaluation.sizes import check_sampling
-from tokenloom.processes import PROCESSES
 from tokenloom.samplers import CORRECTORS, PREDICTORS, Samples, Step
 from tokenloom.samplers.options import SamplerOptions
 from tokenloom.samplers.results import OnStep
@@ -236,7 +236,7 @@ def _in_a_line(registry: Directory[Any], name: str) -> str:
         kernel = registry[name]
     except ValueError as error:  # of another package, which cannot be imported
         return f"[red]{escape(str(error))}[/]"
-    return f"{(kernel.__doc__ or '').splitlines()[0]}  [dim](needs {kernel.serves.words})[/]"
+    return f"{(kernel.__doc__ or '').splitlines()[0]}  [dim](needs {kernel.needs})[/]"
 
 
 def list_samplers() -> None:

@@ -39,13 +39,7 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
         config: str | None = None,
         resume: str | None = None,
     ) -> None:
-        """Train a model: a recipe, a method, and whatever you override.
-
-        Args:
-            settings: The run.
-            config: Repeat the run whose config.json this is.
-            resume: Continue the run in this folder, exactly where its newest intact checkpoint stands.
-        """
+        """Train a model: a recipe, a method, and whatever you override."""
         given = {
             argument.split("=")[0].removeprefix("--").replace("-", "_") for argument in args if argument[:2] == "--"
         }

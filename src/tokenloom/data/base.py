@@ -30,11 +30,7 @@ class Outline:
 
 @dataclass(frozen=True)
 class Dataset:
-    """Two tables of token sequences, [rows, length] of any integer dtype (they may be memory-mapped).
-
-    Raises:
-        ValueError: If a table is empty, or the tables do not fit each other or their puzzles.
-    """
+    """Two tables of token sequences, [rows, length] of any integer dtype (they may be memory-mapped)."""
 
     name: str
     """What messages and records call the data."""
@@ -103,63 +99,26 @@ class Source(ABC):
 
     @abstractmethod
     def load(self) -> Dataset:
-        """The data, split.
-
-        Returns:
-            The two tables, and how to read them.
-
-        Raises:
-            ValueError: If there is nothing to read, or it is not of this kind.
-        """
+        """The data, split."""
 
     def outline(self) -> Outline:
-        """What is known of the data without loading it, so that a network that does not suit it is refused first.
-
-        Returns:
-            Name, sizes and relations, as far as they are known.
-        """
+        """What is known of the data without loading it, so that a network that does not suit it is refused first."""
         return Outline(self.kind, length=getattr(self, "length", None))
 
     def decoder(self, vocab_size: int, length: int) -> Decoder | None:
-        """How its sequences are written for people, where that needs no data.
-
-        Args:
-            vocab_size: K.
-            length: Tokens per sequence.
-
-        Returns:
-            The decoder; None for plain numbers.
-        """
+        """How its sequences are written for people, where that needs no data."""
         return None
 
     def oracle(self) -> ExactModel | None:
-        """The exact law of the data, where it is known.
-
-        Returns:
-            The oracle, or None.
-        """
+        """The exact law of the data, where it is known."""
         return None
 
     def at(self, path: str) -> "Source":
-        """The same kind of data from another file or folder.
-
-        Args:
-            path: A file or folder.
-
-        Returns:
-            A new source.
-
-        Raises:
-            ValueError: If the data is generated and not read.
-        """
+        """The same kind of data from another file or folder."""
         raise ValueError(f"{self.kind} data is generated and not read from a file, got {path}")
 
     def record(self) -> dict[str, Any]:
-        """The source as JSON, for `source_of`.
-
-        Returns:
-            JSON values.
-        """
+        """The source as JSON, for `source_of`."""
         return asdict(self)
 
 

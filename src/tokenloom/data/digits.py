@@ -18,11 +18,7 @@ from tokenloom.support.extras import optional
 @SOURCES.register("digits")
 @dataclass(frozen=True)
 class DigitsSource(Source):
-    """Without a path the digits of scikit-learn, which keep their 17 grey levels; with one, MNIST cut to `levels`.
-
-    Raises:
-        ValueError: If `levels` is outside 2..256.
-    """
+    """Without a path the digits of scikit-learn, which keep their 17 grey levels; with one, MNIST cut to `levels`."""
 
     kind: str = "digits"
     path: str | None = None

@@ -6,26 +6,17 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from tokenloom.cells import Uniform
 from tokenloom.data.base import SOURCES, Dataset, Outline, Source
 from tokenloom.data.decoder import numbers
 from tokenloom.oracles import MarkovOracle
-from tokenloom.processes import Uniform
 from tokenloom.support.checks import check_least
 
 VALID_ROWS = 2_000
 
 
 def markov_chain(vocab_size: int, seed: int, sharpness: float = 2.0) -> tuple[Tensor, Tensor]:
-    """A random Markov chain.
-
-    Args:
-        vocab_size: Tokens of the chain.
-        seed: The same seed gives the same chain.
-        sharpness: The larger, the more predictable the chain.
-
-    Returns:
-        The initial law [K] and the transition matrix [K, K], float64.
-    """
+    """A random Markov chain."""
     generator = torch.Generator().manual_seed(seed)
     logits = torch.randn(vocab_size + 1, vocab_size, generator=generator, dtype=torch.float64)
     laws = torch.softmax(sharpness * logits, -1)
@@ -35,11 +26,7 @@ def markov_chain(vocab_size: int, seed: int, sharpness: float = 2.0) -> tuple[Te
 @SOURCES.register("markov")
 @dataclass(frozen=True)
 class MarkovSource(Source):
-    """Rows drawn from one chain; training and validation are independent draws.
-
-    Raises:
-        ValueError: If a size is too small to make rows of.
-    """
+    """Rows drawn from one chain; training and validation are independent draws."""
 
     kind: str = "markov"
     vocab_size: int = 16

@@ -68,26 +68,7 @@ def load_text(
     cache: Path | None = None,
     hub_root: Path | None = None,
 ) -> Dataset:
-    """Text as rows of tokens.
-
-    Args:
-        train: A file, a folder, or a name in `HUB`.
-        valid: Likewise, for validation; without it the source's own split, or a part of `train`, is held out.
-        tokenizer: `characters`, `bytes`, `bpe:N`, a tokenizer.json, a folder with a vocabulary, or a Hub name.
-        length: Tokens per row.
-        packing: How text becomes rows: `wrap`, `sentences` or `pad`.
-        detokeniser: Undoes the tokenisation in which an evaluation set is distributed.
-        valid_fraction: The part of `train` that is held out where there is no other validation text.
-        cache: The folder of tokenised text; by default one for the user.
-        hub_root: A folder of copies of Hub repositories (`<hub_root>/Salesforce/wikitext/...`), read instead of the
-            Hub.
-
-    Returns:
-        The two tables, with the tokenizer.
-
-    Raises:
-        ValueError: If there is no text, the two splits overlap, or packing and tokenizer do not fit.
-    """
+    """Text as rows of tokens."""
     directory = cache or default_cache()
     check_packing(packing, length, end=0)
     corpora = _corpora(train, valid, valid_fraction, directory, hub_root)

@@ -11,12 +11,12 @@ rounding of the probabilities themselves, at the cost of one float32 softmax, an
 """
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
+from tokenloom.drawing.chunks import by_chunks
 from tokenloom.drawing.randomness import Randomness, uniform
 from tokenloom.support.checks import check_finite_maximum
-from tokenloom.support.chunks import by_chunks
 from tokenloom.support.typed import checked
 
 BLOCK = 256
@@ -25,13 +25,6 @@ BLOCK = 256
 @checked
 def draw(logits: Float[Tensor, "*shape vocab"], generator: Randomness | None = None) -> Int[Tensor, "*shape"]:
     """One token per row from softmax(logits).
-
-    Args:
-        logits: Unnormalised log-probabilities in the last dimension; -inf is never drawn.
-        generator: Where random numbers come from; PyTorch's global generator if None.
-
-    Returns:
-        Token ids, one for each row of `logits`.
 
     Raises:
         ValueError: If a row holds NaN, +inf or nothing but -inf.
@@ -50,19 +43,6 @@ def draw_each(
         return invert(probabilities(rows[part]), numbers[part])
 
     return by_chunks(len(rows), rows.shape[-1], drawn).view(u.shape)
-
-
-def draw_where(
-    logits: Float[Tensor, "batch length vocab"], where: Bool[Tensor, "batch length"], u: Float[Tensor, "batch length"]
-) -> Int[Tensor, "positions"]:
-    """One token from softmax(logits) at each flagged position, for its uniform number."""
-    row, column = where.nonzero(as_tuple=True)
-
-    def drawn(part: slice) -> Tensor:
-        here = row[part], column[part]
-        return invert(probabilities(logits[here]), u[here])
-
-    return by_chunks(len(row), logits.shape[-1], drawn)
 
 
 def draw_uniform_tokens(u: Float[Tensor, "*shape"], vocab_size: int) -> Int[Tensor, "*shape"]:
@@ -85,6 +65,14 @@ def invert(weights: Float[Tensor, "*shape vocab"], u: Float[Tensor, "*shape"]) -
     index = block.unsqueeze(-1) * BLOCK + torch.arange(BLOCK, device=weights.device)
     inside = weights.gather(-1, index.clamp(max=vocab_size - 1)) * (index < vocab_size)
     return block * BLOCK + _invert_directly(inside, within)[0]
+
+
+def invert_shared(weights: Float[Tensor, "vocab"], u: Float[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
+    """The same for one law that all positions share."""
+    cumulative = weights.double().cumsum(0)
+    total = cumulative[-1]
+    target = torch.minimum(u.double() * total, total.nextafter(torch.zeros_like(total)))
+    return torch.searchsorted(cumulative, target, right=True)
 
 
 def _block_sums(weights: Tensor) -> Tensor:

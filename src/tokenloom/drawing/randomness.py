@@ -31,43 +31,17 @@ class RowGenerators:
     @classmethod
     @checked
     def spawn(cls, seed: int, batch: int, device: torch.device | str = "cpu") -> "RowGenerators":
-        """Unrelated seeds for rows 0..batch-1 of one seed; a longer batch starts with the same rows.
-
-        Args:
-            seed: The seed of the whole batch.
-            batch: How many rows.
-            device: Where the numbers are drawn.
-
-        Returns:
-            One generator for each row.
-        """
+        """Unrelated seeds for rows 0..batch-1 of one seed; a longer batch starts with the same rows."""
         return cls([derive_seed(seed, "row", row) for row in range(batch)], device)
 
     def select(self, index: Sequence[int]) -> "RowGenerators":
-        """The generators of some rows, shared with this.
-
-        Args:
-            index: Row numbers.
-
-        Returns:
-            Randomness for a batch of these rows; what it draws advances the generators here too.
-        """
+        """The generators of some rows, shared with this."""
         chosen = RowGenerators([], self.device)
         chosen.rows = [self.rows[row] for row in index]
         return chosen
 
     def uniform(self, shape: tuple[int, ...]) -> Float[Tensor, "*shape"]:
-        """One row of numbers from each generator.
-
-        Args:
-            shape: The shape to draw; its first number is the batch.
-
-        Returns:
-            float64 numbers in [0, 1).
-
-        Raises:
-            ValueError: If the batch is not as long as there are generators.
-        """
+        """One row of numbers from each generator."""
         if shape[0] != len(self.rows):
             raise ValueError(f"there are generators for {len(self.rows)} rows, but the batch has {shape[0]}")
         numbers = torch.empty(shape, device=self.device, dtype=torch.float64)

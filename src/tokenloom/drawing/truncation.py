@@ -23,12 +23,11 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from tokenloom.drawing.categorical import probabilities
+from tokenloom.drawing.chunks import CACHED, by_chunks
 from tokenloom.posteriors import Denoiser, LeaveOneOut, OverTokens, Posterior
 from tokenloom.support.checks import check_finite_maximum
-from tokenloom.support.chunks import CACHED, by_chunks
 from tokenloom.support.registry import build
 from tokenloom.support.typed import check_fields, checked
-from tokenloom.support.waiting import may_ask
 
 DIGIT = 10
 BASE = 1 << DIGIT
@@ -38,13 +37,9 @@ COLDEST = torch.finfo(torch.float32).tiny
 """A temperature that float32 cannot hold is its limit: only the most probable tokens are left, as they are here."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Truncation:
-    """What to keep of a prediction, and of which representation.
-
-    Raises:
-        ValueError: If a setting lies outside its range.
-    """
+    """What to keep of a prediction, and of which representation."""
 
     temperature: float = 1.0
     """Divides the logits: below 1 sharper, above 1 flatter."""
@@ -74,48 +69,24 @@ class Truncation:
     @property
     def changes_nothing(self) -> bool:
         """Whether every prediction passes unchanged."""
-        return self == Truncation(on=self.on)
+        return (self.temperature, self.top_p, self.top_k, self.forbid) == (1, 1, None, ())
 
     def record(self) -> dict[str, object]:
-        """The settings as JSON.
-
-        Returns:
-            Names and values, for `restore`.
-        """
+        """The settings as JSON."""
         settings = {"temperature": self.temperature, "top_p": self.top_p, "top_k": self.top_k}
         return settings | {"on": self.on.__name__, "forbid": list(self.forbid)}
 
     @classmethod
     def restore(cls, record: Mapping[str, Any]) -> "Truncation":
-        """The inverse of `record`.
-
-        Args:
-            record: What `record` gave.
-
-        Returns:
-            The same settings.
-
-        Raises:
-            ValueError: If the record names an unknown representation, or a setting outside its range.
-        """
+        """The inverse of `record`."""
         kinds = {kind.__name__: kind for kind in (Denoiser, LeaveOneOut)}
         if record.get("on") not in kinds:
             raise ValueError(f"truncation is on Denoiser or LeaveOneOut, got {record.get('on')!r}")
         return build(cls, {**record, "on": kinds[record["on"]]}, "a truncation")
 
     @checked
-    def __call__(self, posterior: Posterior) -> OverTokens:
-        """Truncate a prediction.
-
-        Args:
-            posterior: A prediction in the representation `on`.
-
-        Returns:
-            The same representation, with -inf outside the kept set.
-
-        Raises:
-            ValueError: If it is another representation than `on`.
-        """
+    def truncated(self, posterior: Posterior) -> OverTokens:
+        """Truncate a prediction."""
         if not isinstance(posterior, self.on):
             raise ValueError(
                 f"this truncation is on {self.on.__name__}, got {type(posterior).__name__}; "
@@ -126,44 +97,36 @@ class Truncation:
 
 @checked
 def truncate(logits: Float[Tensor, "*shape vocab"], truncation: Truncation) -> Float[Tensor, "*shape vocab"]:
-    """Logits with -inf outside the kept set.
-
-    Args:
-        logits: Logits in the last dimension, of any shape before it.
-        truncation: What to keep; its `on` is not asked.
-
-    Returns:
-        The logits over temperature, with -inf outside the kept set.
-
-    Raises:
-        ValueError: If a row holds NaN, +inf or nothing but -inf, or a forbidden id lies outside the vocabulary.
-    """
+    """Logits with -inf outside the kept set."""
     check_finite_maximum("logits", logits)
     return truncate_checked(logits, truncation)
 
 
-def truncate_checked(logits: Float[Tensor, "*shape vocab"], truncation: Truncation) -> Float[Tensor, "*shape vocab"]:
-    """`truncate` of logits that were looked at already."""
+def truncate_checked(
+    logits: Float[Tensor, "*shape vocab"], truncation: Truncation, asks: bool = True
+) -> Float[Tensor, "*shape vocab"]:
+    """`truncate` of logits that were looked at already; without `asks` the host never waits for their values."""
     if truncation.changes_nothing:
         return logits
     rows = logits.reshape(-1, logits.shape[-1])
-    kept = by_chunks(len(rows), rows.shape[1], lambda part: _truncated(rows[part], truncation), CACHED)
+    kept = by_chunks(len(rows), rows.shape[1], lambda part: _truncated(rows[part], truncation, asks), CACHED)
     return kept.view(logits.shape)
 
 
-def _truncated(rows: Float[Tensor, "rows vocab"], truncation: Truncation) -> Float[Tensor, "rows vocab"]:
+def _truncated(rows: Float[Tensor, "rows vocab"], truncation: Truncation, asks: bool) -> Float[Tensor, "rows vocab"]:
     if truncation.forbid:
         if max(truncation.forbid) >= rows.shape[-1]:
             raise ValueError(f"forbid must hold token ids in 0..{rows.shape[-1] - 1}, got {max(truncation.forbid)}")
         rows = rows.index_fill(-1, torch.tensor(truncation.forbid, device=rows.device), -torch.inf)
-        check_finite_maximum("logits without the forbidden tokens", rows)
+        if asks:
+            check_finite_maximum("logits without the forbidden tokens", rows)
     if truncation.temperature != 1:
         wide = rows.to(torch.promote_types(rows.dtype, torch.float32))
         rows = (wide - wide.amax(-1, keepdim=True)) / max(truncation.temperature, COLDEST)
     if truncation.top_k is not None and truncation.top_k < rows.shape[-1]:
         rows = rows.masked_fill(~top_k_set(rows, truncation.top_k), -torch.inf)
     if truncation.top_p < 1:
-        rows = rows.masked_fill(~top_p_set(probabilities(rows), truncation.top_p), -torch.inf)
+        rows = rows.masked_fill(~top_p_set(probabilities(rows), truncation.top_p, asks), -torch.inf)
     return rows
 
 
@@ -176,9 +139,9 @@ def top_k_set(values: Float[Tensor, "rows vocab"], k: int) -> Bool[Tensor, "rows
     )
 
 
-def top_p_set(probs: Float[Tensor, "rows vocab"], p: float) -> Bool[Tensor, "rows vocab"]:
+def top_p_set(probs: Float[Tensor, "rows vocab"], p: float, asks: bool = True) -> Bool[Tensor, "rows vocab"]:
     """Flags of the smallest set of most probable tokens with mass >= p; `probs` are float32."""
-    short = probs.shape[-1] <= SORTED or not may_ask(probs)  # the digits of a long row take several answers
+    short = probs.shape[-1] <= SORTED or not asks  # the digits of a long row take several answers
     return _by_sorting(probs, p) if short else _by_digits(probs, p)
 
 

@@ -54,33 +54,11 @@ class Judge(ABC):
     @classmethod
     @abstractmethod
     def load(cls, name: str, source: Source | None) -> "Judge":
-        """The judge of a name, for samples of a model that was trained on a source.
-
-        Args:
-            name: As `load_judge` got it.
-            source: Where the data of the model came from, if it is known.
-
-        Returns:
-            The judge.
-
-        Raises:
-            ValueError: If it cannot judge such samples.
-        """
+        """The judge of a name, for samples of a model that was trained on a source."""
 
     @abstractmethod
     def score(self, tokens: Tokens, decode: Decoder) -> Scores:
-        """The nats of samples, which `decode` turns into text.
-
-        Args:
-            tokens: Samples.
-            decode: Turns them into text.
-
-        Returns:
-            Nats and token counts, one per sample.
-
-        Raises:
-            ValueError: If the judge reads text and the samples are not text.
-        """
+        """The nats of samples, which `decode` turns into text."""
 
 
 JUDGES: Registry[Judge] = Registry("judge", "tokenloom.judges", "tokenloom.evaluation")
@@ -112,19 +90,7 @@ class Rating:
 
 
 def rate(judge: Judge, tokens: Tokens, decode: Decoder) -> Rating:
-    """Score samples with a judge and measure their diversity.
-
-    Args:
-        judge: Who scores.
-        tokens: Samples.
-        decode: Turns them into text.
-
-    Returns:
-        Generative perplexity, with what must go with it.
-
-    Raises:
-        ValueError: If the judge finds no token to score.
-    """
+    """Score samples with a judge and measure their diversity."""
     scores, entropy = judge.score(tokens, decode), unigram_entropy(tokens)
     if not int(scores.count.sum()):
         raise ValueError(f"the judge {judge.title} found no token to score in {len(tokens)} samples; they are empty")
@@ -243,18 +209,7 @@ class OracleJudge(Judge):
 
 
 def load_judge(name: str, source: Source | None = None) -> Judge:
-    """A judge by name: a registered one, an autoregressive run of ours, or any causal language model.
-
-    Args:
-        name: `oracle`, the folder of a run, or the name of a language model.
-        source: Where the data of the model came from, if it is known.
-
-    Returns:
-        The judge.
-
-    Raises:
-        ValueError: If there is no such judge, or it cannot judge such samples.
-    """
+    """A judge by name: a registered one, an autoregressive run of ours, or any causal language model."""
     return _kind(name).load(name, source)
 
 

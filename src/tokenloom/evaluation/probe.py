@@ -133,7 +133,7 @@ def check_probed(model: Model) -> None:
         raise ValueError("a causal network does not see its own position, so there is no leave-one-out to probe")
     if model.process.reveals and model.predicts is not LeaveOneOut:
         raise ValueError(
-            f"under {type(model.process).__name__} a token that is not noise tells x_0 for certain, so the "
+            f"under {model.process.title} a token that is not noise tells x_0 for certain, so the "
             f"{model.predicts.__name__.lower()} of this model has no leave-one-out posterior there to probe; name runs "
             "with uniform noise (--method udm)"
         )

@@ -91,7 +91,7 @@ class Run:
             "model": self.name,
             "weights": self.weights,
             "weights_sha256": self.weights_digest,
-            "process": type(self.model.process).__name__,
+            "process": self.model.process.title,
             "predicts": self.model.predicts.__name__,
             "trained_steps": self.step,
         }

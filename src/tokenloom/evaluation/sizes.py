@@ -1,7 +1,7 @@
 """How much memory samples take, known before they are drawn."""
 
 from tokenloom.models.protocol import Model
-from tokenloom.samplers.sampler import length_of
+from tokenloom.samplers.run import length_of
 from tokenloom.support.memory import check_memory
 
 TOKEN = 64

@@ -14,12 +14,7 @@ class EvaluationTask(ABC):
 
     @abstractmethod
     def run(self, runs: Sequence[str], out: str | None) -> None:
-        """Measure the runs, print a table, and write the figures to a file.
-
-        Args:
-            runs: Folders of runs or models.
-            out: Where the figures go; by default the first run's folder.
-        """
+        """Measure the runs, print a table, and write the figures to a file."""
 
 
 TASKS: Registry[EvaluationTask] = Registry("task", "tokenloom.tasks", "tokenloom.evaluation")

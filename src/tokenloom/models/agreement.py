@@ -2,7 +2,7 @@
 
 from tokenloom.models.network import NetworkCall
 from tokenloom.posteriors import LeaveOneOut, Posterior, Score
-from tokenloom.processes.base import Process
+from tokenloom.process import Process
 
 
 def num_outputs(process: Process, predicts: type[Posterior]) -> int:
@@ -12,7 +12,7 @@ def num_outputs(process: Process, predicts: type[Posterior]) -> int:
 
 def check_network(call: NetworkCall, process: Process, predicts: type[Posterior]) -> None:
     """Raise where what the network says of itself contradicts the process."""
-    kind, outputs = type(process).__name__, num_outputs(process, predicts)
+    kind, outputs = process.title, num_outputs(process, predicts)
     if call.attribute("causal", process.sequential) != process.sequential:
         raise ValueError(
             f"a causal network sees only what lies before a position and goes with LeftToRight, got {kind}"
@@ -24,8 +24,6 @@ def check_network(call: NetworkCall, process: Process, predicts: type[Posterior]
             f"predicting {predicts.__name__} under {kind} takes {outputs} logits per position, "
             f"but the network has {call.inner.num_outputs}"
         )
-    if process.by_evidence and not call.attribute("reads_evidence", False):
-        raise ValueError(f"{kind} trains a network that reads the evidence; build it with conditioning='evidence'")
     if call.attribute("reads_evidence", False):
         if predicts is not LeaveOneOut:
             raise ValueError(
@@ -46,5 +44,5 @@ def check_network(call: NetworkCall, process: Process, predicts: type[Posterior]
     if call.attribute("reads_absorbing", process.shows_auxiliary) != process.shows_auxiliary:
         raise ValueError(
             f"a network with absorbing={call.inner.reads_absorbing} does not fit {kind}: the absorbing sequence U is "
-            "shown under AbsorbingUniform, and there always"
+            "shown under the absorbing coupling, and there always"
         )

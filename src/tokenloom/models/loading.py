@@ -23,13 +23,6 @@ HUB_NAME = r"\w[\w.-]*(/[\w.-]+)?"
 def load(source: str | Path, tokenizer: str | Path | None = None) -> DiffusionModel:
     """The model of a run, a model folder, a bundled name, or of another library.
 
-    Args:
-        source: A run, a folder, a file, a bundled name or a Hub name.
-        tokenizer: Replaces the one of a model of another library: a file, a folder with a vocabulary or a Hub name.
-
-    Returns:
-        The model, on the CPU, in eval mode.
-
     Raises:
         ValueError: If there is no such model, it cannot be read, or it carries its own tokenizer and another is given.
     """

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, overload
 
 import torch
 from jaxtyping import Float, Int
@@ -16,20 +16,20 @@ from tokenloom.models.unseen import warn_unseen
 from tokenloom.posteriors import (
     Denoiser,
     LeaveOneOut,
+    OverTokens,
     Posterior,
-    Score,
-    as_posterior,
+    Predicted_co,
+    carry_over,
     check_representation,
 )
-from tokenloom.processes.base import Process
+from tokenloom.process import Process
 from tokenloom.schedules import Schedule
 from tokenloom.state import Noisy
 from tokenloom.support.about import About
-from tokenloom.support.log_space import add_evidence
 from tokenloom.support.typed import checked
 
 
-class DiffusionModel(nn.Module):
+class DiffusionModel(nn.Module, Generic[Predicted_co]):
     """A network together with what its output means: the process it denoises and the posterior it predicts.
 
     Args:
@@ -39,13 +39,32 @@ class DiffusionModel(nn.Module):
         predicts: What its logits are: `LeaveOneOut`, `Denoiser` or `Score`.
         tokenizer: Turns tokens into text and back; saved with the model.
         about: What is known of the model; saved with it.
-
-    Raises:
-        ValueError: If what the network says of itself contradicts the process or the representation.
     """
 
     compiled = False
     """Whether body and head of the network are compiled when they are called; see `compile`."""
+
+    @overload
+    def __init__(
+        self: "DiffusionModel[LeaveOneOut]",
+        network: Callable[..., Any],
+        process: Process,
+        schedule: Schedule | None = None,
+        *,
+        tokenizer: Tokenizer | None = None,
+        about: About | None = None,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        network: Callable[..., Any],
+        process: Process,
+        schedule: Schedule | None = None,
+        predicts: type[Predicted_co] = ...,
+        tokenizer: Tokenizer | None = None,
+        about: About | None = None,
+    ) -> None: ...
 
     @checked
     def __init__(
@@ -61,7 +80,7 @@ class DiffusionModel(nn.Module):
         check_representation(predicts)
         self.network = network
         self.process = process if schedule is None else process.with_schedule(schedule)
-        self.predicts = predicts
+        self.predicts: type[Predicted_co] = predicts  # type: ignore[assignment]
         self.tokenizer = tokenizer
         self.about = About() if about is None else about
         check_network(self.call, self.process, predicts)
@@ -69,7 +88,10 @@ class DiffusionModel(nn.Module):
     @property
     def call(self) -> NetworkCall:
         """The network with the way it is called."""
-        return NetworkCall(self.network, self.compiled)
+        known: NetworkCall | None = self.__dict__.get("_call")
+        if known is None or known.network is not self.network or known.compiled is not self.compiled:
+            known = self.__dict__["_call"] = NetworkCall(self.network, self.compiled)
+        return known
 
     @property
     def schedule(self) -> Schedule:
@@ -90,6 +112,9 @@ class DiffusionModel(nn.Module):
     def timeless(self) -> bool:
         """Whether the prediction is known to ignore the time."""
         return self.process.all_or_nothing if self.reads_evidence else bool(self.call.attribute("timeless", False))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_call"}
 
     @property
     def reads_evidence(self) -> bool:
@@ -119,90 +144,52 @@ class DiffusionModel(nn.Module):
         return self.call.linear_head
 
     @checked
-    def predict(self, noisy: Noisy) -> Posterior:
-        """The network's posterior at x_t; a denoiser puts all mass on tokens that are already revealed.
-
-        Args:
-            noisy: The state x_t.
-
-        Returns:
-            A prediction, as `predicts`.
-
-        Raises:
-            ValueError: If the state does not fit the process, or the network gave NaN or a wrong shape.
-        """
-        features = self.body(noisy)
-        rows = self.head(features.flatten(0, 1))
-        logits = rows.view(*noisy.tokens.shape, rows.shape[-1])
-        prediction = self.interpret(logits, noisy)
+    def predict(self, noisy: Noisy) -> Predicted_co:
+        """The network's posterior at x_t; a denoiser puts all mass on tokens that are already revealed."""
+        self.process.check_state(noisy)
+        prediction = self.interpret(self.logits(noisy), noisy)
         prediction.check(noisy, self.process)
         return prediction
 
+    def logits(self, noisy: Noisy) -> Float[Tensor, "batch length out"]:
+        """The network's output at every position, for `interpret`."""
+        rows = self.head(self.body(noisy).flatten(0, 1))
+        return rows.view(*noisy.tokens.shape, rows.shape[-1])
+
     def body(self, noisy: Noisy) -> Tensor:
-        """All of the network but its head; the logits where it does not split.
-
-        Args:
-            noisy: The state x_t.
-
-        Returns:
-            Features of shape [batch, length, features].
-
-        Raises:
-            ValueError: If the state does not fit the process.
-        """
-        self.process.check_state(noisy)
+        """All of the network but its head; the logits where it does not split."""
         shown, call = self.process.network_input(noisy), self.call
-        if self.reads_evidence:
+        if call.attribute("reads_evidence", False):
             shown = replace(shown, evidence=self.process.evidence(noisy))
         return call.features(shown) if call.splits else call.logits(shown, num_outputs(self.process, self.predicts))
 
     def head(self, features: Float[Tensor, "rows features"]) -> Float[Tensor, "rows out"]:
-        """Logits from the features of some positions.
+        """Logits from the features of some positions."""
+        call = self.call
+        return call.head(features) if call.splits else features
 
-        Args:
-            features: Features of some positions.
+    def interpret(self, logits: Float[Tensor, "batch length out"], noisy: Noisy) -> Predicted_co:
+        """Logits as the posterior they are: the one reader of a network's output.
 
-        Returns:
-            Logits.
+        Ids that clean data cannot hold are ruled out, and a denoiser is a point mass where x_t reveals x_0
+        (`eq:carry-over-uniform`).
         """
-        return self.call.head(features) if self.call.splits else features
-
-    def interpret(self, logits: Float[Tensor, "batch length out"], noisy: Noisy) -> Posterior:
-        """Logits as the posterior they are (`eq:carry-over-uniform`).
-
-        Args:
-            logits: What `head` gave.
-            noisy: The state they were computed at.
-
-        Returns:
-            A prediction, as `predicts`.
-        """
-        if self.predicts is Score:
-            return Score(logits)
-        restricted = self.process.restrict(logits)
-        if self.predicts is LeaveOneOut:
-            return LeaveOneOut(restricted)
-        evidence = self.process.evidence(noisy)
-        known = torch.where(evidence.isposinf(), evidence, 0)
-        return as_posterior(add_evidence(restricted, noisy.tokens, known), Denoiser)
+        if self.process.mask_in_vocabulary is not None and issubclass(self.predicts, OverTokens):
+            logits = self.process.restrict(logits)
+        if self.predicts is Denoiser:
+            logits = carry_over(logits, noisy.tokens, self.process.evidence(noisy).isposinf())
+        return self.predicts(logits)  # type: ignore[call-arg]
 
     @checked
-    def with_process(self, process: Process) -> "DiffusionModel":
+    def with_process(self, process: Process) -> "DiffusionModel[Predicted_co]":
         """The same network under another process that shows it what it was trained on; one that reads the evidence
         serves them all, and warns of noise that its training did not show.
-
-        Args:
-            process: The process to use.
-
-        Returns:
-            A new model that shares the network.
-
-        Raises:
-            ValueError: If the network does not fit it.
         """
         if self.reads_evidence:
             warn_unseen(process, self.about, self.length)
-        other = DiffusionModel(self.network, process, None, self.predicts, self.tokenizer, self.about)
+        other: DiffusionModel[Predicted_co] = DiffusionModel(
+            self.network, process, None, self.predicts, self.tokenizer, self.about
+        )
         other.compiled = self.compiled
         return other
 
@@ -211,13 +198,6 @@ class DiffusionModel(nn.Module):
 
         A layout (rows, length, training or not) is compiled once, which takes from seconds to a minute.  Predictions
         change by rounding alone; saving, copying and training are as before.
-
-        Args:
-            *args: None; `torch.nn.Module.compile` has some.
-            **options: None, likewise.
-
-        Raises:
-            ValueError: If there are any, or the network is compiled or data-parallel already.
         """
         if unwrapped(self.network) is not self.network:
             raise ValueError(
@@ -233,33 +213,12 @@ class DiffusionModel(nn.Module):
 
     @checked
     def encode(self, text: str) -> list[int]:
-        """The ids of a text.
-
-        Args:
-            text: A text in the model's alphabet.
-
-        Returns:
-            Token ids.
-
-        Raises:
-            ValueError: If the model has no tokenizer.
-        """
+        """The ids of a text."""
         return self._known_tokenizer().encode(text)
 
     @checked
     def decode(self, tokens: Int[Tensor, "batch length"], end: int | None = None) -> list[str]:
-        """One text per row.
-
-        Args:
-            tokens: Token ids.
-            end: A token before which each text ends.
-
-        Returns:
-            As many texts as rows.
-
-        Raises:
-            ValueError: If the model has no tokenizer.
-        """
+        """One text per row."""
         rows: list[list[int]] = tokens.tolist()
         return [self._known_tokenizer().decode(row[: row.index(end)] if end in row else row) for row in rows]
 
@@ -268,28 +227,14 @@ class DiffusionModel(nn.Module):
             raise ValueError("this model carries no tokenizer; pass one as DiffusionModel(..., tokenizer=...)")
         return self.tokenizer
 
-    def describe(self, **known: Any) -> "DiffusionModel":
-        """Add to what is known of the model, in place.
-
-        Args:
-            **known: Fields of `About`.
-
-        Returns:
-            The model itself.
-        """
+    def describe(self, **known: Any) -> "DiffusionModel[Predicted_co]":
+        """Add to what is known of the model, in place."""
         self.about = replace(self.about, **known)
         return self
 
     @checked
     def save(self, folder: str | Path) -> None:
-        """Write the model to a folder, for `tokenloom.load`.
-
-        Args:
-            folder: Where to; made if it is not there, and a model in it is replaced.
-
-        Raises:
-            ValueError: If the network is not registered, or the folder holds something else than a model.
-        """
+        """Write the model to a folder, for `tokenloom.load`."""
         from tokenloom.models.store import save_model
 
         save_model(self, folder)

@@ -20,13 +20,14 @@ serves a sampler better than a compiled whole.
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
 from tokenloom.models import compiled
+from tokenloom.nn.products import linear
 from tokenloom.state import NetworkInput
-from tokenloom.support.products import linear
 
 
 @runtime_checkable
@@ -59,7 +60,7 @@ class NetworkCall:
     network: Callable[..., Any]
     compiled: bool = False
 
-    @property
+    @cached_property
     def inner(self) -> Any:
         """The network without wrappers."""
         return unwrapped(self.network)
@@ -68,7 +69,7 @@ class NetworkCall:
         """What the network says of itself."""
         return getattr(self.inner, name, default)
 
-    @property
+    @cached_property
     def splits(self) -> bool:
         """Whether features and head can be asked for apart."""
         if not (hasattr(self.inner, "features") and hasattr(self.inner, "head")):

@@ -8,19 +8,21 @@ from torch import Tensor
 
 from tokenloom.models.network import LinearHead
 from tokenloom.models.tokenizer import Tokenizer
-from tokenloom.posteriors import Posterior
-from tokenloom.processes.base import Process
+from tokenloom.posteriors import Predicted_co
+from tokenloom.process import Process
 from tokenloom.state import Noisy
 from tokenloom.support.about import About
 
 
 @runtime_checkable
-class Model(Protocol):
-    """What samplers, bounds and probes ask of a model; networks and oracles both satisfy it."""
+class Model(Protocol[Predicted_co]):
+    """What samplers, bounds and probes ask of a model that predicts a certain posterior; networks and oracles both
+    satisfy it."""
 
-    process: Process
-    predicts: type[Posterior]
-
+    @property
+    def process(self) -> Process: ...
+    @property
+    def predicts(self) -> type[Predicted_co]: ...
     @property
     def about(self) -> About: ...
     @property
@@ -41,58 +43,19 @@ class Model(Protocol):
     def linear_head(self) -> LinearHead | None: ...  # the head, where it is one linear map
 
     def body(self, noisy: Noisy) -> Tensor:
-        """Features of every position.
-
-        Args:
-            noisy: The state x_t.
-
-        Returns:
-            Features of shape [batch, length, features].
-        """
+        """Features of every position."""
 
     def head(self, features: Float[Tensor, "rows features"]) -> Float[Tensor, "rows out"]:
-        """Logits from the features of some positions.
+        """Logits from the features of some positions."""
 
-        Args:
-            features: Features of some positions.
+    def logits(self, noisy: Noisy) -> Float[Tensor, "batch length out"]:
+        """The output at every position, for `interpret`."""
 
-        Returns:
-            Logits.
-        """
+    def interpret(self, logits: Float[Tensor, "batch length out"], noisy: Noisy) -> Predicted_co:
+        """Logits as the posterior they are; everything reads them here."""
 
-    def interpret(self, logits: Float[Tensor, "batch length out"], noisy: Noisy) -> Posterior:
-        """Logits as the posterior they are.
+    def predict(self, noisy: Noisy) -> Predicted_co:
+        """The posterior at x_t."""
 
-        Args:
-            logits: What `head` gave.
-            noisy: The state they were computed at.
-
-        Returns:
-            A prediction, as `predicts`.
-        """
-
-    def predict(self, noisy: Noisy) -> Posterior:
-        """The posterior at x_t.
-
-        Args:
-            noisy: The state x_t.
-
-        Returns:
-            A prediction, as `predicts`.
-
-        Raises:
-            ValueError: If the state does not fit the process.
-        """
-
-    def with_process(self, process: Process) -> "Model":
-        """The same predictions under another process that shows the same.
-
-        Args:
-            process: The process to use.
-
-        Returns:
-            A new model.
-
-        Raises:
-            ValueError: If the predictions make no sense under it.
-        """
+    def with_process(self, process: Process) -> "Model[Predicted_co]":
+        """The same predictions under another process that shows the same."""

@@ -1,8 +1,8 @@
 """A model on disk: `model.safetensors` and `config.json`, which says what it is.  No pickle is ever loaded.
 
-The config has a format number and names every part as its registry does: the process, its schedule and options, what
+The config has a format number and names every part as its registry does: noise, coupling and schedule, what
 the network predicts, the network and its sizes.  With them go the tokenizer and all that is known `about` the model.
-Tensors among the options (the `pi` of `Interpolating`) and the constants of a network lie beside the weights.
+Tensors among the options (the `pi` of a noise) and the constants of a network lie beside the weights.
 Checksums of both files are checked first, then names and shapes, and only then is anything built.
 """
 
@@ -17,6 +17,8 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
+from tokenloom.cells import PROCESSES
+from tokenloom.couplings import COUPLINGS
 from tokenloom.models.bundled import locate, suggestion, without_process
 from tokenloom.models.model import DiffusionModel
 from tokenloom.models.network import unwrapped
@@ -25,9 +27,10 @@ from tokenloom.models.tensors import built_to_fit, read_tensors
 from tokenloom.models.tokenizer import Tokenizer, tokenizer_from_json
 from tokenloom.models.unseen import alike
 from tokenloom.nn.base import NETWORKS, Network
+from tokenloom.noise import NOISES
 from tokenloom.posteriors import REPRESENTATIONS
-from tokenloom.processes.base import PROCESSES, Process
-from tokenloom.schedules import SCHEDULES
+from tokenloom.process import Process
+from tokenloom.schedules import SCHEDULES, Schedule
 from tokenloom.support.about import About
 from tokenloom.support.checks import nearest
 from tokenloom.support.files import check_ours, json_text, replacing
@@ -35,7 +38,7 @@ from tokenloom.support.reading import kind_of, parse_json, read_json
 from tokenloom.support.registry import build
 from tokenloom.support.temporary import recover
 
-FORMAT = 2
+FORMAT, OLDEST = 3, 2
 KEYS = ("format", "process", "schedule", "predicts", "network", "tokenizer", "about", "sha256")
 PROCESS, CONSTANT = "process.", "constant."
 """Prefixes of tensors that are not weights."""
@@ -79,7 +82,7 @@ def describe(model: DiffusionModel) -> dict[str, Any]:
     names = {kind: name for name, kind in REPRESENTATIONS.items()}
     return {
         "format": FORMAT,
-        "process": PROCESSES.record(process, skip=("schedule", *_tensors(process))),
+        "process": process_record(process),
         "schedule": SCHEDULES.record(process.schedule),
         "predicts": names[model.predicts],
         "network": {"name": network.name} | asdict(network.config),
@@ -136,7 +139,7 @@ def foreign(folder: Path) -> str | None:
 
 def _built(config: dict[str, Any], tensors: dict[str, Tensor]) -> DiffusionModel:
     options, constants = (_taken(tensors, prefix) for prefix in (PROCESS, CONSTANT))
-    process = PROCESSES.restore(config["process"], schedule=SCHEDULES.restore(config["schedule"]), **options)
+    process = process_from(config["process"], SCHEDULES.restore(config["schedule"]), options)
     predicts = config["predicts"]
     if not isinstance(predicts, str) or predicts not in REPRESENTATIONS:
         raise ValueError(f"there is no representation {predicts!r}; {nearest(str(predicts), REPRESENTATIONS)}")
@@ -166,8 +169,8 @@ def _check_format(config: Any) -> None:
         raise ValueError(
             f"its format {number} is newer than {FORMAT}, the newest that this version reads; upgrade tokenloom"
         )
-    if number < FORMAT:
-        raise ValueError(f"its format {number} is older than {FORMAT}, which this version reads")
+    if number < OLDEST:
+        raise ValueError(f"its format {number} is older than {OLDEST}, the oldest that this version reads")
     missing = [key for key in KEYS if key not in config]
     if missing:
         raise ValueError(f"config.json lacks {missing[0]}")
@@ -184,9 +187,29 @@ def _network(record: Any, constants: dict[str, Tensor], weights: dict[str, Tenso
     return built_to_fit(lambda: kind(config, **constants), weights, what)
 
 
+def process_record(process: Process) -> dict[str, Any]:
+    """Noise and coupling as JSON, without tensors."""
+    for registry, part in ((NOISES, process.noise), (COUPLINGS, process.coupling)):
+        if registry.name_of(part) is None:
+            raise ValueError(
+                f"only registered noises and couplings can be saved, got {type(part).__name__}; register it first"
+            )
+    noise = NOISES.record(process.noise, skip=tuple(_tensors(process)))
+    return {"noise": noise, "coupling": COUPLINGS.record(process.coupling)}
+
+
+def process_from(record: Any, schedule: Schedule, tensors: dict[str, Tensor]) -> Process:
+    """The inverse of `process_record`; format 2 names a process with its options instead."""
+    if isinstance(record, dict) and "name" in record:
+        return PROCESSES.restore(record, schedule=schedule, **tensors)
+    if not isinstance(record, dict) or record.keys() != {"noise", "coupling"}:
+        raise ValueError(f"a process is stored as an object with noise and coupling, got {str(record)[:80]}")
+    return Process(NOISES.restore(record["noise"], **tensors), COUPLINGS.restore(record["coupling"]), schedule)
+
+
 def _tensors(process: Process) -> dict[str, Tensor]:
-    """The options of a process that are tensors."""
-    return {name: value for name, value in vars(process).items() if isinstance(value, Tensor)}
+    """The options of a noise that are tensors."""
+    return {name: value for name, value in vars(process.noise).items() if isinstance(value, Tensor)}
 
 
 def _taken(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

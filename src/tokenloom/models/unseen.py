@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import torch
 
-from tokenloom.processes.any_noise import MIXTURES
-from tokenloom.processes.base import Process
+from tokenloom.cells import EVERY, processes_of
+from tokenloom.process import Process
 from tokenloom.support.about import About
 
 
@@ -15,9 +15,9 @@ def warn_unseen(process: Process, about: About, length: int | None) -> None:
     """Warn of a process, or of evidence, that a network for any noise was not trained with, as far as that is known."""
     training = about.training or {}
     method, floor = str(training.get("method")), float(training.get("floor", 0.0))
-    if method.partition(":")[0] not in MIXTURES:
+    if method.partition(":")[0] != "any":
         return
-    seen = MIXTURES.parse(method, vocab_size=process.vocab_size).parts
+    seen = processes_of(method.partition("noises=")[2] or EVERY, process.vocab_size, process.schedule)
     if not any(alike(process, other) for other in seen):
         _warn(process, f"was trained with {', '.join(other.name for other in seen)}")
         return
@@ -33,7 +33,8 @@ def largest_evidence(process: Process, floor: float, length: int | None) -> floa
         return 0.0
     state = process.prior(1, length or 1, torch.Generator().manual_seed(0))
     alpha = torch.full_like(state.alpha_t, 1 - floor)
-    log_pi = process.noise(replace(state, t=process.time_at(alpha).clamp(0, 1), alpha_t=alpha)).log_probs()
+    at_floor = replace(state, t=process.time_at(alpha).clamp(0, 1), alpha_t=alpha)
+    log_pi = process.law(at_floor).log_probs(state.tokens.device)
     log_pi = log_pi[..., : process.vocab_size]
     rarest = float(log_pi[log_pi.isfinite()].min()) if bool(log_pi.isfinite().any()) else 0.0
     return math.log1p((1 - floor) / floor * math.exp(-rarest)) if floor > 0 else math.inf
@@ -47,7 +48,7 @@ def alike(process: Process, seen: Process) -> bool:
 
 def _warn(process: Process, what: str) -> None:
     warnings.warn(
-        f"the network {what}; under {type(process).__name__} its predictions are defined, but untested: measure them "
+        f"the network {what}; under {process.title} its predictions are defined, but untested: measure them "
         f"with tokenloom evaluate --process {process.name}",
         UserWarning,
         stacklevel=4,

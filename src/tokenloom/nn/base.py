@@ -43,17 +43,7 @@ class NetworkOptions(ABC):
 
     @abstractmethod
     def build(self, task: Task) -> nn.Module:
-        """A fresh network for a task.
-
-        Args:
-            task: What the network must read and put out.
-
-        Returns:
-            The network, with random weights.
-
-        Raises:
-            ValueError: If such a network does not suit the task.
-        """
+        """A fresh network for a task."""
 
 
 class Network(nn.Module):
@@ -72,11 +62,7 @@ class Network(nn.Module):
         self.config = config
 
     def constants(self) -> dict[str, Tensor]:
-        """Tensors that the constructor takes beside the config and that are not trained.
-
-        Returns:
-            Tensors by the names of the constructor's arguments.
-        """
+        """Tensors that the constructor takes beside the config and that are not trained."""
         return {}
 
 

@@ -7,8 +7,8 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from tokenloom.nn.attention import Attention, Hidden, Sees
+from tokenloom.nn.products import is_plain
 from tokenloom.nn.recomputed import Recomputed
-from tokenloom.support.products import is_plain
 
 Condition = Float[Tensor, "batch condition"] | None
 

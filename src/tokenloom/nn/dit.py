@@ -17,9 +17,6 @@ class DiT(Transformer):
     Args:
         config: Size and conditions.
         relations: Flags of related positions, such as those of `grid_relations`; each kind learns an attention bias.
-
-    Raises:
-        ValueError: If `relations` does not have the shape [kinds, length, length].
     """
 
     takes_relations = True

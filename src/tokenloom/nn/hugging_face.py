@@ -110,9 +110,6 @@ class Pretrained(Network):
         config: The architecture, and the longest sequence.
         forbidden: Flags of the ids that are never predicted.
         pretrained: The network with its weights; built with random ones if None.
-
-    Raises:
-        ValueError: If `forbidden` has a wrong length or flags every id.
     """
 
     Config = PretrainedConfig
@@ -141,49 +138,19 @@ class Pretrained(Network):
         return {"forbidden": self.head.barrier.isneginf()}
 
     def features(self, tokens: Tokens, time: PerRow) -> Float[Tensor, "batch length width"]:
-        """Everything but the head; the time is not read.
-
-        Args:
-            tokens: Ids in 0..K-1.
-            time: Not read.
-
-        Returns:
-            Features for the head.
-
-        Raises:
-            ValueError: If sequences are longer than the network reads.
-        """
+        """Everything but the head; the time is not read."""
         if tokens.shape[1] > self.length:
             raise ValueError(f"this network reads at most {self.length} positions, got {tokens.shape[1]}")
         return self.read(tokens)
 
     def forward(self, tokens: Tokens, time: PerRow, features_only: bool = False) -> Float[Tensor, "batch length out"]:
-        """Logits of every position.
-
-        Args:
-            tokens: Ids in 0..K-1.
-            time: Not read.
-            features_only: Return the features instead, so that wrappers of the call (compiled, distributed) see them.
-
-        Returns:
-            Logits, -inf at the forbidden ids.
-        """
+        """Logits of every position."""
         features = self.features(tokens, time)
         logits: Tensor = features if features_only else self.head(features)
         return logits
 
     def read(self, tokens: Tokens) -> Float[Tensor, "batch length width"]:
-        """What the network without its last map gives at every token.
-
-        Args:
-            tokens: Ids in 0..K-1.
-
-        Returns:
-            Features for the head.
-
-        Raises:
-            TypeError: If the class does not say how it reads tokens.
-        """
+        """What the network without its last map gives at every token."""
         raise TypeError(f"{type(self).__name__} does not say how it reads tokens; use MaskedLM or BidirectionalLM")
 
 

@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from tokenloom.support.products import is_plain
+from tokenloom.nn.products import is_plain
 
 
 @dataclass(frozen=True)

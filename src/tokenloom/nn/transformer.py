@@ -19,11 +19,7 @@ from tokenloom.types import Flags, PerPosition, PerRow, Tokens
 
 @dataclass(frozen=True)
 class TransformerConfig:
-    """Size and conditions of a transformer; the defaults are the paper's, about 170M parameters at K = 50,257.
-
-    Raises:
-        ValueError: If a size is below 1, or another option outside its range.
-    """
+    """Size and conditions of a transformer; the defaults are the paper's, about 170M parameters at K = 50,257."""
 
     vocab_size: int
     """K, the real tokens; one logit each."""
@@ -106,15 +102,7 @@ class TransformerOptions(NetworkOptions):
     """Learn an attention bias for the rows, columns and boxes of a grid, and do without positions."""
 
     def config(self, task: Task, *, rotary: bool) -> TransformerConfig:
-        """The whole config, for a task.
-
-        Args:
-            task: What the network must read and put out.
-            rotary: Whether positions are rotary.
-
-        Returns:
-            The config that a network is built from.
-        """
+        """The whole config, for a task."""
         kept = {item.name: getattr(self, item.name) for item in fields(self) if item.name not in ("kind", "relations")}
         by_evidence = self.conditioning == "evidence"
         shown: dict[str, Any] = {} if by_evidence else {"absorbing": task.absorbing, "given": task.given}
@@ -134,9 +122,6 @@ class Transformer(Network):
 
     Args:
         config: Size and conditions.
-
-    Raises:
-        ValueError: If `config` is not a `TransformerConfig`, or a part of it does not fit the network.
     """
 
     Config = TransformerConfig
@@ -182,21 +167,7 @@ class Transformer(Network):
         given: Flags | None = None,
         evidence: PerPosition | None = None,
     ) -> Float[Tensor, "batch length width"]:
-        """Everything but the head; `head(features)` gives logits, at any subset of positions.
-
-        Args:
-            tokens: Ids in 0..num_states-1.
-            time: The time of each row, or sigma where `clock` says so.
-            absorbing: The absorbing sequence U, for a network conditioned on it.
-            given: Flags of the given positions, for a network that marks them.
-            evidence: What each token is worth, for a network that reads it.
-
-        Returns:
-            Features for the head.
-
-        Raises:
-            ValueError: If sequences do not have a length that the network reads.
-        """
+        """Everything but the head; `head(features)` gives logits, at any subset of positions."""
         self._check_length(tokens.shape[1])
         features = self._read(tokens, time, absorbing, given, evidence)
         vectors = features.shape[1] // max(tokens.shape[1], 1)  # several of a position make one
@@ -216,19 +187,7 @@ class Transformer(Network):
         features_only: bool = False,
         evidence: PerPosition | None = None,
     ) -> Float[Tensor, "batch length out"]:
-        """Logits of every position.
-
-        Args:
-            tokens: Ids in 0..num_states-1.
-            time: The time of each row, or sigma where `clock` says so.
-            absorbing: The absorbing sequence U, for a network conditioned on it.
-            given: Flags of the given positions, for a network that marks them.
-            features_only: Return the features instead, so that wrappers of the call (compiled, distributed) see them.
-            evidence: What each token is worth, for a network that reads it.
-
-        Returns:
-            Logits, one for each real token.
-        """
+        """Logits of every position."""
         features = self.features(tokens, time, absorbing, given, evidence)
         logits: Tensor = features if features_only else self.head(features)
         return logits
@@ -253,26 +212,11 @@ class Transformer(Network):
         return modulate(self.norm(x), shift, scale)
 
     def encode(self, x: Hidden, condition: Condition) -> Hidden:
-        """The body of the network.
-
-        Args:
-            x: Embedded tokens.
-            condition: The embedded time; None for a network that ignores it.
-
-        Returns:
-            Vectors of the same shape.
-
-        Raises:
-            TypeError: If the class is not a network of its own.
-        """
+        """The body of the network."""
         raise TypeError(f"{type(self).__name__} has no body; use DiT, CausalTransformer or HollowTransformer")
 
     def rounds(self) -> range:
-        """One for each time that the blocks are applied: `loops`, in training maybe fewer.
-
-        Returns:
-            A range to loop over.
-        """
+        """One for each time that the blocks are applied: `loops`, in training maybe fewer."""
         most, fewest = self.config.loops, self.config.fewest_loops
         if fewest is None or not self.training:
             return range(most)

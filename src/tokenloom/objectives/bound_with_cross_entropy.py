@@ -2,24 +2,19 @@
 
 from dataclasses import dataclass, field
 
-from tokenloom.drawing.randomness import Randomness
 from tokenloom.objectives.base import OBJECTIVES, Objective
 from tokenloom.objectives.cross_entropy import CrossEntropy
 from tokenloom.objectives.nelbo import NELBO
 from tokenloom.posteriors import Posterior
-from tokenloom.processes.base import Process
+from tokenloom.process import Process
 from tokenloom.state import Noisy
-from tokenloom.types import Flags, PerPosition, PerRow, Tokens
+from tokenloom.types import PerPosition, PerRow, Tokens
 
 
 @OBJECTIVES.register("nelbo-ce")
 @dataclass(frozen=True)
 class BoundWithCrossEntropy(Objective):
-    """bound + weight * cross-entropy, at the bound's own states.
-
-    Raises:
-        ValueError: If `weight` is negative.
-    """
+    """bound + weight * cross-entropy, at the bound's own states."""
 
     bound: Objective = field(default_factory=NELBO)
     """The bound, by default that of the process."""
@@ -38,10 +33,8 @@ class BoundWithCrossEntropy(Objective):
     def representations(self, process: Process) -> tuple[type[Posterior], ...]:
         return self.bound.representations(process)
 
-    def corrupt(
-        self, process: Process, x_0: Tokens, t: PerRow, generator: Randomness | None = None, given: Flags | None = None
-    ) -> Noisy:
-        return self.bound.corrupt(process, x_0, t, generator, given)
+    def times(self, t: PerRow) -> PerRow:
+        return self.bound.times(t)
 
     def per_token(self, prediction: Posterior, x_0: Tokens, noisy: Noisy, process: Process) -> PerPosition:
         bound = self.bound.per_token(prediction, x_0, noisy, process)

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import torch
 
-from tokenloom.objectives.base import OBJECTIVES, Objective
+from tokenloom.objectives.base import OBJECTIVES, Objective, refuse_causal
 from tokenloom.objectives.token_log_probs import denoiser_log_probs
 from tokenloom.posteriors import Denoiser, LeaveOneOut, Posterior
-from tokenloom.processes.base import Process
+from tokenloom.process import Process
 from tokenloom.state import Noisy
 from tokenloom.types import PerPosition, Tokens
 
@@ -22,11 +22,7 @@ from tokenloom.types import PerPosition, Tokens
 @OBJECTIVES.register("ce")
 @dataclass(frozen=True)
 class CrossEntropy(Objective):
-    """-log mu_{x_0}, for any process.
-
-    Raises:
-        ValueError: If `weight` is outside [0, 1].
-    """
+    """-log mu_{x_0}, for any process."""
 
     weight: float = 0.0
     """The w above, in [0, 1]."""
@@ -37,9 +33,10 @@ class CrossEntropy(Objective):
             raise ValueError(f"weight must be in [0, 1], got {self.weight:g}")
 
     def representations(self, process: Process) -> tuple[type[Posterior], ...]:
+        refuse_causal(self, process)
         return Denoiser, LeaveOneOut
 
     def per_token(self, prediction: Posterior, x_0: Tokens, noisy: Noisy, process: Process) -> PerPosition:
         read = denoiser_log_probs(prediction, x_0, noisy, process)
         lost = (1 - noisy.alpha_t.double()[:, None]).clamp(min=1e-6)
-        return torch.where(process.evidence(noisy).isfinite(), -read.clean * lost**-self.weight, 0)
+        return torch.where(read.is_open, -read.clean * lost**-self.weight, 0)

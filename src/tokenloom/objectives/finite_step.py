@@ -6,7 +6,8 @@ whose first term, s = 0, is the reconstruction -log p_theta(x_0 | x_t).  Positio
 
 UDM: both laws put a constant plus spikes on the vocabulary, so with the branch weights w of the model's bridge
      sum_y log p(y) = K log(w_noise/K) + sum_y log(1 + (K w_prediction / w_noise) nu_y), spikes apart.
-one-way chains (MDM, AUDM, max coupling), where x_t can jump, with gamma = (alpha_s - alpha_t)/(1 - alpha_t):
+one-way cells, where x_t can jump, with gamma = (alpha_s - alpha_t)/(1 - alpha_t):
+     all or nothing:  -gamma log mu_{x_0}
      x_0 != x_t:  -gamma log mu_{x_0} + (1 - gamma) log((1 - gamma) / (1 - gamma + gamma mu_{x_t}))
      x_0 = x_t:   -log(1 - gamma + gamma mu_{x_t})
 """
@@ -14,28 +15,27 @@ one-way chains (MDM, AUDM, max coupling), where x_t can jump, with gamma = (alph
 from dataclasses import dataclass, replace
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
-from tokenloom.drawing.randomness import Randomness
+from tokenloom.couplings.markov import Markov
+from tokenloom.couplings.steps import bridge
 from tokenloom.objectives.base import OBJECTIVES, Objective, refuse_process
-from tokenloom.objectives.open_positions import open_positions
-from tokenloom.objectives.token_log_probs import denoiser_log_probs, leave_one_out_log_probs, sum_log1p
+from tokenloom.objectives.token_log_probs import denoiser_log_probs, leave_one_out_log_probs, open_positions, sum_log1p
 from tokenloom.posteriors import Denoiser, LeaveOneOut, Posterior
-from tokenloom.processes import bridges
-from tokenloom.processes.base import Process
+from tokenloom.process import Process
 from tokenloom.state import Noisy
 from tokenloom.support.checks import check_least, check_per_row, check_same_shape
 from tokenloom.support.typed import checked
-from tokenloom.types import Flags, PerPosition, PerRow, Tokens
+from tokenloom.types import PerPosition, PerRow, Tokens
+
+Alpha = Float[Tensor, "batch 1"]
 
 
 @OBJECTIVES.register("finite-step")
 @dataclass(frozen=True)
 class FiniteStep(Objective):
-    """L_n on an even grid of n steps, for any process whose bridge is random.
-
-    Raises:
-        ValueError: If `steps` is below 1.
-    """
+    """L_n on an even grid of n steps, for any process whose bridge is random."""
 
     steps: int = 1000
     """n, the steps of the chain."""
@@ -49,41 +49,29 @@ class FiniteStep(Objective):
             raise refuse_process(self, process, "given the times of its jumps there is nothing to learn about a step")
         return Denoiser, LeaveOneOut
 
-    def corrupt(
-        self, process: Process, x_0: Tokens, t: PerRow, generator: Randomness | None = None, given: Flags | None = None
-    ) -> Noisy:
-        """At the end of the step that t falls into."""
-        end = (t.double() * self.steps).ceil().clamp(min=1) / self.steps
-        return process.corrupt(x_0, end, generator, given)
+    def times(self, t: PerRow) -> PerRow:
+        """The end of the step that t falls into."""
+        return (t.double() * self.steps).ceil().clamp(min=1) / self.steps
 
     def per_token(self, prediction: Posterior, x_0: Tokens, noisy: Noisy, process: Process) -> PerPosition:
         s = (noisy.t.double() - 1 / self.steps).clamp(min=0)
         s = torch.where(s < 0.5 / self.steps, 0, s)
-        return self.steps * step_divergence(prediction, x_0, noisy, s, process)
+        return self.steps * divergence_of_step(prediction, x_0, noisy, s, process)
 
 
 @checked
 def step_divergence(prediction: Posterior, x_0: Tokens, noisy: Noisy, s: PerRow, process: Process) -> PerPosition:
-    """KL( q(x_s | x_0, x_t) || p_theta(x_s | x_t) ) of every position.
-
-    Args:
-        prediction: The prediction at `noisy`.
-        x_0: Clean tokens.
-        noisy: The state x_t.
-        s: The earlier time of each row; 0 gives the reconstruction term.
-        process: The process of the state.
-
-    Returns:
-        Nats.
-
-    Raises:
-        ValueError: If shapes or devices differ.
-    """
+    """KL( q(x_s | x_0, x_t) || p_theta(x_s | x_t) ) of every position."""
     check_same_shape("x_0", x_0, noisy.tokens)
     check_per_row("s", s, noisy.tokens)
+    return divergence_of_step(prediction, x_0, noisy, s, process)
+
+
+def divergence_of_step(prediction: Posterior, x_0: Tokens, noisy: Noisy, s: PerRow, process: Process) -> PerPosition:
+    """`step_divergence`, of arguments that were checked."""
     noisy = replace(noisy, alpha_t=noisy.alpha_t.double())
     alpha_s = process.alpha(s)[:, None]
-    if process.uniform_noise and process.markov and not process.lifted:
+    if process.uniform_noise and isinstance(process.coupling, Markov):
         loss = _uniform(prediction, x_0, noisy, alpha_s, process)
     elif process.one_way:
         loss = _one_way(prediction, x_0, noisy, alpha_s, process)
@@ -96,16 +84,18 @@ def _any(prediction: Posterior, x_0: Tokens, noisy: Noisy, s: PerRow, process: P
     """From both bridges over all states, at the positions that x_t does not reveal."""
     local, posterior, where = open_positions(prediction, noisy, process)
     rows = where.nonzero()[:, 0]
-    model, exact = (process.bridge(local, s[rows], end).dense() for end in (posterior, x_0[where].unsqueeze(1)))
+    model, exact = (bridge(process, local, s[rows], end).dense() for end in (posterior, x_0[where].unsqueeze(1)))
     terms = torch.where(exact > 0, torch.xlogy(exact, exact) - exact * model.clamp(min=1e-300).log(), 0)
     blank = torch.zeros(noisy.tokens.shape, device=terms.device, dtype=terms.dtype)
     return blank.masked_scatter(where, terms.sum(-1))
 
 
-def _one_way(prediction: Posterior, x_0: Tokens, noisy: Noisy, alpha_s: bridges.Alpha, process: Process) -> PerPosition:
+def _one_way(prediction: Posterior, x_0: Tokens, noisy: Noisy, alpha_s: Alpha, process: Process) -> PerPosition:
     read = denoiser_log_probs(prediction, x_0, noisy, process)
     alpha_t = noisy.alpha_t[:, None]
     gamma = (alpha_s - alpha_t) / (1 - alpha_t)
+    if process.all_or_nothing:
+        return -gamma * read.clean
     kept = (1 - alpha_s) / (1 - alpha_t)
     own = read.noisy.clamp(min=-1e4)  # a mask has no mass at all
     stays = torch.logaddexp(kept.clamp(min=1e-300).log(), gamma.log() + own)
@@ -113,19 +103,23 @@ def _one_way(prediction: Posterior, x_0: Tokens, noisy: Noisy, alpha_s: bridges.
     return torch.where(x_0 == noisy.tokens, -stays, differs)
 
 
-def _uniform(prediction: Posterior, x_0: Tokens, noisy: Noisy, alpha_s: bridges.Alpha, process: Process) -> PerPosition:
+def _uniform(prediction: Posterior, x_0: Tokens, noisy: Noisy, alpha_s: Alpha, process: Process) -> PerPosition:
     size, alpha_t = process.vocab_size, noisy.alpha_t[:, None]
     read = leave_one_out_log_probs(prediction, x_0, noisy, process)
     same = x_0 == noisy.tokens
-    kept, lost = bridges.survival(alpha_s, alpha_t)
-    kept_noise, arrivals = ((share / size).expand_as(read.noisy) for share in (kept * (1 - alpha_s), lost))
-    model = bridges.canonical(alpha_s, alpha_t, kept_noise, arrivals, read.noisy.exp())
-    exact = bridges.canonical(alpha_s, alpha_t, kept_noise, arrivals, same.double())
-    stay, jump, fresh = model.unbind(-1)
+    mass = (1 - alpha_t) / size
+    renewed = torch.where(alpha_s > 0, (alpha_s - alpha_t) / (alpha_s * (1 - alpha_t)).clamp(min=1e-300), 0)
+
+    def weights(own: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Stay, prediction and noise of the bridge, for a prediction with this mass at x_t."""
+        moved = renewed * mass / (alpha_t * own + mass)
+        return 1 - moved, alpha_s * moved, (1 - alpha_s) * moved
+
+    stay, jump, fresh = weights(read.noisy.exp())
     log_noisy = torch.log(stay + jump * read.noisy.exp() + fresh / size)
     log_clean = torch.where(same, log_noisy, torch.log(jump * read.clean.exp() + fresh / size))
     reconstruction = -log_clean
-    exact_stay, exact_jump, exact_fresh = exact.unbind(-1)
+    exact_stay, exact_jump, exact_fresh = weights(same.double())
     law_noisy = exact_stay + exact_fresh / size + torch.where(same, exact_jump, 0)
     law_clean = torch.where(same, 0, exact_jump + exact_fresh / size)
     some_fresh = torch.where(alpha_s < 1, fresh, 1)  # at s = 0 the reconstruction is taken

@@ -11,21 +11,23 @@ whose weights are known beforehand.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from tokenloom.drawing.chunks import chunks
 from tokenloom.drawing.randomness import Randomness
 from tokenloom.models.network import LinearHead
 from tokenloom.models.protocol import Model
 from tokenloom.objectives.base import Objective
-from tokenloom.posteriors import as_posterior
+from tokenloom.objectives.prior_term import PriorTerm
+from tokenloom.posteriors import Denoiser
 from tokenloom.state import Noisy
-from tokenloom.support.checks import check_same_shape
-from tokenloom.support.chunks import chunks
+from tokenloom.support.checks import check_same_shape, check_time
 from tokenloom.support.typed import checked
 from tokenloom.types import Flags, PerPosition, PerRow, Tokens
 
@@ -37,7 +39,7 @@ CHUNK_ELEMENTS = 1 << 22
 PIECE_ELEMENTS = 1 << 20
 """Logits whose loss and gradient are formed at once: small enough for a cache."""
 
-RowLoss = Callable[[Tensor, slice], Tensor]
+RowLoss = Callable[[Tensor, Any], Tensor]
 
 
 @dataclass(frozen=True)
@@ -80,36 +82,74 @@ def training_loss(
         ValueError: If the objective cannot train this model, or a tensor does not fit.
     """
     objective.check(model.process, model.predicts, model.hollow)
-    noisy = objective.corrupt(model.process, x_0, t, generator, given)
+    model.process.check_clean(x_0, given)
+    check_time("t", t, x_0)
     if weights is not None:
         check_same_shape("weights", weights, x_0)
-    else:
+    noisy = model.process.corrupted(x_0, objective.times(t), generator, given)
+    return loss_at(model, objective, x_0, noisy, weights)
+
+
+def loss_at(
+    model: Model, objective: Objective | PriorTerm, x_0: Tokens, noisy: Noisy, weights: PerPosition | None = None
+) -> Loss:
+    """The weighted loss at a state that the caller has made, of arguments that were checked."""
+    if weights is None:
         weights = noisy.free.double() / noisy.free.sum().clamp(min=1)
-    device = x_0.device if model.device is None else model.device
-    return loss_at(model, objective, x_0.to(device), noisy.to(device), weights.to(device))
-
-
-def loss_at(model: Model, objective: Objective, x_0: Tokens, noisy: Noisy, weights: PerPosition) -> Loss:
-    """The weighted loss at a given state."""
-    known = objective.without_network(x_0, noisy, model.process)
-    if known is not None:
-        return Loss((weights * known).sum(), known)
+    device = model.device
+    if device is not None and device != x_0.device:
+        x_0, noisy, weights = x_0.to(device), noisy.to(device), weights.to(device)
     head = model.linear_head
     if head is None:
-        per_token = objective.per_token(model.predict(noisy), x_0, noisy, model.process)
+        prediction = model.interpret(model.logits(noisy), noisy)
+        prediction.check(noisy, model.process)  # a callable may return anything
+        per_token = objective.per_token(prediction, x_0, noisy, model.process)
         per_token = per_token if noisy.given is None else per_token.masked_fill(noisy.given, 0)
         return Loss((weights * per_token).sum(), per_token.detach())
     features = model.body(noisy).flatten(0, 1)
-    rows = noisy.positions(torch.ones_like(noisy.tokens, dtype=torch.bool))
-    clean = x_0.reshape(-1, 1)
+    rows = replace(noisy, evidence=model.process.evidence(noisy)).each_position()
+    clean, weights = x_0.reshape(-1, 1), weights.flatten()
 
-    def row_loss(logits: Tensor, part: slice) -> Tensor:
-        prediction = as_posterior(logits.unsqueeze(1), model.predicts)
-        losses = objective.per_token(prediction, clean[part], rows.sequences(part), model.process).squeeze(1)
-        return losses if rows.given is None else losses.masked_fill(rows.given[part].squeeze(1), 0)
+    def row_loss(logits: Tensor, part: slice | Tensor) -> Tensor:
+        state = rows.sequences(part)
+        prediction = model.interpret(logits.unsqueeze(1), state)
+        return objective.per_token(prediction, clean[part], state, model.process).squeeze(1)
 
-    mean, per_token = head_loss(features, head, row_loss, weights.flatten())
-    return Loss(mean, per_token.view_as(x_0))
+    open_rows = _open_rows(rows, model)
+    if open_rows is None:
+        mean, per_token = head_loss(features, head, row_loss, weights)
+        return Loss(mean, per_token.view_as(x_0))
+    mean, losses = head_loss(
+        features[open_rows], head, lambda logits, part: row_loss(logits, open_rows[part]), weights[open_rows]
+    )
+    per_token = _settled_losses(rows, open_rows, len(head.weight), row_loss, features).index_copy(0, open_rows, losses)
+    return Loss(mean + (weights * per_token).sum() - (weights[open_rows] * losses).sum(), per_token.view_as(x_0))
+
+
+def _open_rows(rows: Noisy, model: Model) -> Int[Tensor, "rows"] | None:
+    """The rows whose loss depends on the network; None for all of them.
+
+    Given positions cost nothing, and a denoiser is a point mass where x_t reveals x_0: no logits are computed there.
+    """
+    assert rows.evidence is not None
+    settled = rows.evidence.isposinf() if model.predicts is Denoiser else rows.given
+    if settled is None or not bool(settled.any()):
+        return None
+    return (~settled).squeeze(1).nonzero().squeeze(1)
+
+
+def _settled_losses(rows: Noisy, open_rows: Tensor, width: int, row_loss: RowLoss, features: Tensor) -> Tensor:
+    """The losses of the other rows, whose prediction is a point mass whatever the logits are; 0 elsewhere."""
+    losses = torch.zeros(len(rows.tokens), device=features.device, dtype=torch.float64)
+    settled = torch.ones_like(losses, dtype=torch.bool).index_fill(0, open_rows, False)
+    if rows.given is not None:
+        settled &= ~rows.given.squeeze(1)
+    index = settled.nonzero().squeeze(1)
+    with torch.no_grad():
+        for part in chunks(len(index), width, PIECE_ELEMENTS) if len(index) else []:
+            blank = torch.zeros(len(index[part]), width, device=features.device)
+            losses[index[part]] = row_loss(blank, index[part]).double()
+    return losses
 
 
 def head_loss(

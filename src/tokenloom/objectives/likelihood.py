@@ -13,6 +13,7 @@ work changes a figure.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from jaxtyping import Float
@@ -21,10 +22,10 @@ from torch import Generator, Tensor
 from tokenloom.drawing.randomness import Randomness, RowGenerators, derive_seed
 from tokenloom.models.evaluating import evaluating
 from tokenloom.models.protocol import Model
-from tokenloom.objectives.base import Objective
 from tokenloom.objectives.bound import Bound
 from tokenloom.objectives.grouped_ratio import grouped_ratio
-from tokenloom.objectives.head_loss import training_loss
+from tokenloom.objectives.head_loss import loss_at
+from tokenloom.objectives.prior_term import needs_no_network
 from tokenloom.objectives.time_integral import Times, group_levels, group_size, levels_to_times
 from tokenloom.support.memory import check_memory
 from tokenloom.support.typed import checked
@@ -76,11 +77,7 @@ class Likelihood:
         return math.exp(self.per_token)
 
     def record(self) -> dict[str, float | int | str | bool]:
-        """The figures, without those of single sequences, for a file.
-
-        Returns:
-            JSON values.
-        """
+        """The figures, without those of single sequences, for a file."""
         names = ("nats", "standard_error", "per_token", "per_token_error", "sequences", "tokens", "time_samples")
         return {name: getattr(self, name) for name in (*names, "estimator", "exact", "bits_per_token", "perplexity")}
 
@@ -146,9 +143,12 @@ def nelbo(
         t, weights = levels_to_times(levels.flatten(), model.process)
         advance = _share_of(count * samples + (0 if bound.prior is None else count), on_progress)
         rows = _Rows(model, x_0, given, batch, workers, row_noise, advance)
-        totals = rows.nats(bound.integral, t, 1 if bound.exact else weights, samples, seed)
+        totals = rows.integral(bound, t, 1 if bound.exact else weights, samples, seed)
         if bound.prior is not None:
-            totals = totals + rows.nats(bound.prior, torch.ones(count, dtype=torch.float64), 1, 1, seed)
+            totals = totals + rows.prior(bound, seed)
+    if bool(totals.isnan().any()):
+        row = int(totals.isnan().nonzero()[0])
+        raise ValueError(f"the bound of row {row} is not a number: the network's logits there hold NaN or +inf")
     free = torch.full_like(totals, x_0.shape[1]) if given is None else (~given).sum(-1, dtype=torch.float64).cpu()
     how = f"{bound.words}, {times} times in groups of {group}"
     found = likelihood_of(totals, free, group, "exact, next token" if bound.exact else how, bound.exact)
@@ -186,36 +186,77 @@ class _Rows:
     row_noise: RowNoise
     advance: Callable[[int], None]
 
-    def nats(
-        self, term: Objective, t: PerTime, weights: PerTime | int, samples: int, seed: int
+    def integral(
+        self, bound: Bound, t: PerTime, weights: PerTime | int, samples: int, seed: int
     ) -> Float[Tensor, "sequences"]:
-        """A term's sum over the free positions of every sequence, averaged over its `samples` times."""
+        """The integral over the free positions of every sequence, from its `samples` times."""
+        objective = bound.integral
+
+        def losses(model: Model, part: Rows) -> Tensor:
+            times = objective.times(t[part.number].to(part.x_0.device))
+            noisy = model.process.corrupted(part.x_0, times, part.generator, part.given)
+            return loss_at(model, objective, part.x_0, noisy).per_token
+
         index = torch.arange(len(self.x_0)).repeat_interleave(samples)
+        return (self._over(index, objective.name, losses, seed) * weights).view(-1, samples).mean(-1)
+
+    def prior(self, bound: Bound, seed: int) -> Float[Tensor, "sequences"]:
+        """What is paid at t = 1."""
+        term = bound.prior
+        assert term is not None
+
+        def losses(model: Model, part: Rows) -> Tensor:
+            if needs_no_network(model.process):
+                return term.closed_form(part.x_0, model.process, part.given)
+            noisy = term.state(model.process, part.x_0, part.generator, part.given)
+            return loss_at(model, term, part.x_0, noisy).per_token
+
+        return self._over(torch.arange(len(self.x_0)), term.name, losses, seed)
+
+    def _over(self, index: Tensor, name: str, losses: "Losses", seed: int) -> Float[Tensor, "rows"]:
+        """The sum of the losses of some rows, by their sequence, `batch` at a time and shared between processes."""
         found = torch.zeros(len(index), dtype=torch.float64)
         chunks = torch.split(torch.arange(len(index)), self.batch)
         for first in range(0, len(chunks), self.workers.count):
             number = first + self.workers.rank
             part = chunks[number % len(chunks)]  # without a chunk of its own it runs too: a model in parts needs all
-            seeds = [derive_seed(seed, term.name, row) for row in part.tolist()]
-            losses = self._losses(term, index[part], t[part], seeds)
+            rows = self._rows(part, index[part], [derive_seed(seed, name, row) for row in part.tolist()])
+            nats = self._called(partial(_summed, losses, rows))
             if number < len(chunks):
-                found[part] = losses
+                found[part] = nats
             self.advance(len(part) * self.workers.count)
         device = self.model.device or torch.device("cpu")
-        return (self.workers.add(found.to(device)).cpu() * weights).view(-1, samples).mean(-1)
+        return self.workers.add(found.to(device)).cpu()
 
-    def _losses(self, term: Objective, index: Tensor, t: PerRow, seeds: list[int]) -> PerRow:
+    def _rows(self, number: Tensor, index: Tensor, seeds: list[int]) -> "Rows":
         rows = index.to(self.x_0.device)
-        x_0, given = self.x_0[rows], None if self.given is None else self.given[rows]
-        generator = self.row_noise(seeds, self.x_0.device)
+        given = None if self.given is None else self.given[rows]
+        return Rows(number, self.x_0[rows], given, self.row_noise(seeds, self.x_0.device))
 
-        def work(model: Model) -> Tensor:
-            own = self.model.process
-            model = model if model.process is own else model.with_process(own)  # of a model in parts
-            loss = training_loss(model, term, x_0, t.to(x_0.device), generator, given)
-            return loss.per_token.sum(-1, dtype=torch.float64)
+    def _called(self, work: Work) -> PerRow:
+        """`work` of the model, which may be in parts; it has the process of this run either way."""
+        if self.workers.call is None:
+            return work(self.model).cpu()
+        own = self.model.process
+        return self.workers.call(lambda model: work(model if model.process is own else model.with_process(own))).cpu()
 
-        return (work(self.model) if self.workers.call is None else self.workers.call(work)).cpu()
+
+def _summed(losses: "Losses", rows: "Rows", model: Model) -> Tensor:
+    """The nats of each row."""
+    return losses(model, rows).sum(-1, dtype=torch.float64)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Some rows to score at once."""
+
+    number: Tensor
+    x_0: Tokens
+    given: Flags | None
+    generator: Randomness
+
+
+Losses = Callable[[Model, Rows], Tensor]
 
 
 def _check(x_0: Tensor, samples: int, times: str, batch: int) -> None:

@@ -4,15 +4,15 @@ The network is causal: its output at position l sees the tokens before l only, s
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
 
-from tokenloom.drawing.randomness import Randomness
+import torch
+
 from tokenloom.objectives.base import OBJECTIVES, Objective
 from tokenloom.objectives.token_log_probs import leave_one_out_log_probs
 from tokenloom.posteriors import LeaveOneOut, Posterior
-from tokenloom.processes.base import Process
+from tokenloom.process import Process
 from tokenloom.state import Noisy
-from tokenloom.types import Flags, PerPosition, PerRow, Tokens
+from tokenloom.types import PerPosition, PerRow, Tokens
 
 
 @OBJECTIVES.register("next-token")
@@ -20,17 +20,17 @@ from tokenloom.types import Flags, PerPosition, PerRow, Tokens
 class NextToken(Objective):
     """Exact negative log-likelihood of a causal network."""
 
-    sequential: ClassVar[bool] = True
-    exact: ClassVar[bool] = True
-
     def representations(self, process: Process) -> tuple[type[Posterior], ...]:
+        if not process.sequential:
+            raise ValueError(
+                f"NextToken needs a causal network, one whose output at a position sees only what lies before it, and "
+                f"{process.title} shows every position; NextToken goes with CausalTransformer"
+            )
         return (LeaveOneOut,)
 
-    def corrupt(
-        self, process: Process, x_0: Tokens, t: PerRow, generator: Randomness | None = None, given: Flags | None = None
-    ) -> Noisy:
-        """The clean tokens, whatever t."""
-        return process.corrupt(x_0, 0 * t, generator, given)
+    def times(self, t: PerRow) -> PerRow:
+        """0: the clean tokens, whatever t."""
+        return torch.zeros_like(t)
 
     def per_token(self, prediction: Posterior, x_0: Tokens, noisy: Noisy, process: Process) -> PerPosition:
         return -leave_one_out_log_probs(prediction, x_0, noisy, process).clean

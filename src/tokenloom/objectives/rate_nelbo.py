@@ -1,20 +1,21 @@
-r"""The continuous-time bound of any process, from its reverse rates over all states (`eq:ctmc-specific-elbo`).
+r"""The continuous-time bound of any coupling, from its reverse rates over all states (`eq:ctmc-specific-elbo`).
 
     sum_{y != x} { r(y) - r(y | x_0) + r(y | x_0) log(r(y | x_0) / r(y)) },      x = x_t,
 
 r the rate of the reverse chain given the prediction, r(. | x_0) given x_0.  With exact posteriors its integral is the
-negative log-likelihood.  It costs a few numbers per state; `UniformNELBO` and `JumpNELBO` are the closed forms of two
-kinds of processes.
+negative log-likelihood of a Markov chain.  It costs a few numbers per state; `MarkovNELBO` and `JumpNELBO` are the
+closed forms for the couplings here.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 
+from tokenloom.couplings.steps import reverse_rates
 from tokenloom.objectives.base import OBJECTIVES, Objective, interior, refuse_process
-from tokenloom.objectives.open_positions import open_positions
+from tokenloom.objectives.token_log_probs import open_positions
 from tokenloom.posteriors import Denoiser, LeaveOneOut, Posterior, Score
-from tokenloom.processes.base import Process
+from tokenloom.process import Process
 from tokenloom.state import Noisy
 from tokenloom.types import PerPosition, Tokens
 
@@ -30,11 +31,10 @@ class RateNELBO(Objective):
         return Denoiser, LeaveOneOut, Score
 
     def per_token(self, prediction: Posterior, x_0: Tokens, noisy: Noisy, process: Process) -> PerPosition:
-        level, inside = interior(noisy)
-        inner = replace(noisy, alpha_t=level.squeeze(1), t=torch.where(inside.squeeze(1), noisy.t.double(), 0.5))
+        inner, inside = interior(noisy)
         local, posterior, where = open_positions(prediction, inner, process)
-        model = process.reverse_rates(local, posterior).off_diagonal()
-        exact = process.reverse_rates(local, x_0[where].unsqueeze(1)).off_diagonal()
+        model = reverse_rates(process, local, posterior).off_diagonal()
+        exact = reverse_rates(process, local, x_0[where].unsqueeze(1)).off_diagonal()
         possible = exact > 0
         log_ratio = torch.where(possible, exact, 1).log() - torch.where(possible, model, 1).clamp(min=1e-300).log()
         loss = (model - exact + exact * log_ratio).sum(-1)

@@ -13,7 +13,7 @@ import torch
 from tokenloom.objectives.base import OBJECTIVES, Objective, refuse_process
 from tokenloom.objectives.token_log_probs import leave_one_out_log_probs
 from tokenloom.posteriors import LeaveOneOut, Posterior
-from tokenloom.processes.base import Process
+from tokenloom.process import Process
 from tokenloom.state import Noisy
 from tokenloom.types import PerPosition, Tokens
 
@@ -32,7 +32,7 @@ class RatioMatching(Objective):
             )
 
     def representations(self, process: Process) -> tuple[type[Posterior], ...]:
-        if not process.uniform_noise or process.lifted:
+        if not process.uniform_noise or process.lifted or process.sequential:
             raise refuse_process(self, process, "it matches ratios of the uniform marginals")
         return (LeaveOneOut,)
 

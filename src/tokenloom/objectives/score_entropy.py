@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from tokenloom.objectives.base import OBJECTIVES, Objective, interior, refuse_process
+from tokenloom.objectives.base import OBJECTIVES, Objective, interior, refuse_causal, refuse_process
 from tokenloom.posteriors import Posterior, Score
-from tokenloom.processes.base import Process
+from tokenloom.process import Process
 from tokenloom.state import Noisy
 from tokenloom.types import PerPosition, Tokens
 
@@ -25,12 +25,14 @@ class ScoreEntropy(Objective):
 
     def representations(self, process: Process) -> tuple[type[Posterior], ...]:
         if process.lifted or not process.markov or not (process.uniform_noise or process.masking):
+            refuse_causal(self, process)
             raise refuse_process(self, process, "it is for Markov chains with uniform or masked noise")
         return (Score,)
 
     def per_token(self, prediction: Posterior, x_0: Tokens, noisy: Noisy, process: Process) -> PerPosition:
         assert isinstance(prediction, Score)
-        alpha, inside = interior(noisy)
+        inner, inside = interior(noisy)
+        alpha = inner.alpha_t[:, None]
         counts = inside & process.evidence(noisy).isfinite()
         z = prediction.log_ratios.to(torch.promote_types(prediction.log_ratios.dtype, torch.float32))
         z = torch.where(counts.unsqueeze(-1), z, 0)  # an infinity that does not count would still reach the gradient

@@ -24,7 +24,7 @@ import torch
 from torch import Generator
 
 from tokenloom.drawing.randomness import uniform
-from tokenloom.processes.base import Process
+from tokenloom.process import Process
 from tokenloom.types import PerPosition, PerRow
 
 Times = Literal["antithetic", "stratified"]
@@ -56,5 +56,5 @@ def levels_to_times(u: PerRow, process: Process) -> tuple[PerRow, PerRow]:
     """The times at which a share u^p of what is ever lost is lost, and the weights dt/du of their losses."""
     u = u.clamp(min=1e-9)  # at 0 itself the weight of some schedules is 0/0
     lost = 1 - process.alpha(torch.ones_like(u))
-    t = process.time_at(1 - lost * u**POWER).clamp(0, 1)
+    t = process.masses.time_at_lost(lost * u**POWER).clamp(0, 1)
     return t, POWER * u ** (POWER - 1) * lost / -process.alpha_prime(t)

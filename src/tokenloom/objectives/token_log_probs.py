@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.autograd.function import FunctionCtx, once_differentiable
 
-from tokenloom.posteriors import Denoiser, LeaveOneOut, OverTokens, Posterior
-from tokenloom.processes.base import Process
+from tokenloom.drawing.log_space import log_total
+from tokenloom.posteriors import Denoiser, LeaveOneOut, OverTokens, Posterior, Score, as_posterior, convert_at
+from tokenloom.process import Process
 from tokenloom.state import Noisy
-from tokenloom.support.log_space import log_total
-from tokenloom.types import PerPosition, Tokens
+from tokenloom.types import Flags, PerPosition, Tokens
 
 LIMIT = 60.0
 """exp of it is far from overflow, and log(1 + exp(x)) = x beyond it."""
@@ -32,6 +32,8 @@ class TokenLogProbs:
 
     rows: Float[Tensor, "batch length vocab"]
     """log p before the shift."""
+    index: Int[Tensor, "batch length 1"]
+    """x_t; some token where x_t is a mask."""
     own: Float[Tensor, "batch length"]
     """The same at x_t; at some token where x_t is a mask."""
     shift: Float[Tensor, "batch length"]
@@ -39,29 +41,26 @@ class TokenLogProbs:
     """Of the shifted row; 0 without a shift."""
     noisy: Float[Tensor, "batch length"]
     clean: Float[Tensor, "batch length"]
+    is_open: Bool[Tensor, "batch length"]
+    """Where x_t does not reveal x_0."""
 
 
 def denoiser_log_probs(prediction: Posterior, x_0: Tokens, noisy: Noisy, process: Process) -> TokenLogProbs:
     """Of the denoiser, whichever of the two the network predicts; revealed positions are read unshifted."""
-    return _read(
-        prediction, x_0, noisy, process, _finite_evidence(noisy, process) * isinstance(prediction, LeaveOneOut)
-    )
+    return _read(prediction, x_0, noisy, process, float(isinstance(prediction, LeaveOneOut)))
 
 
 def leave_one_out_log_probs(prediction: Posterior, x_0: Tokens, noisy: Noisy, process: Process) -> TokenLogProbs:
     """Of the leave-one-out posterior, whichever of the two the network predicts; likewise."""
-    return _read(prediction, x_0, noisy, process, -_finite_evidence(noisy, process) * isinstance(prediction, Denoiser))
+    return _read(prediction, x_0, noisy, process, -float(isinstance(prediction, Denoiser)))
 
 
-def _finite_evidence(noisy: Noisy, process: Process) -> PerPosition:
+def _read(prediction: Posterior, x_0: Tokens, noisy: Noisy, process: Process, sign: float) -> TokenLogProbs:
     evidence = process.evidence(noisy).double()
-    return evidence.masked_fill(evidence.isposinf(), 0)
-
-
-def _read(prediction: Posterior, x_0: Tokens, noisy: Noisy, process: Process, shift: PerPosition) -> TokenLogProbs:
+    is_open = evidence.isfinite()
+    shift = sign * torch.where(is_open, evidence, 0)
     assert isinstance(prediction, OverTokens)
-    logits = process.restrict(prediction.logits)
-    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    logits = prediction.logits.to(torch.promote_types(prediction.logits.dtype, torch.float32))
     is_token = noisy.tokens < logits.shape[-1]
     index = torch.where(is_token, noisy.tokens, 0).unsqueeze(-1)
     rows, own, clean = _LogProbs.apply(logits, index, x_0.unsqueeze(-1))  # type: ignore[no-untyped-call]
@@ -69,7 +68,7 @@ def _read(prediction: Posterior, x_0: Tokens, noisy: Noisy, process: Process, sh
     normaliser = _normaliser(own, shift, rows, index)
     noisy_log_prob = torch.where(is_token, own + shift - normaliser, -torch.inf)
     clean_log_prob = clean + shift * (x_0 == noisy.tokens) - normaliser
-    return TokenLogProbs(rows, own, shift, normaliser, noisy_log_prob, clean_log_prob)
+    return TokenLogProbs(rows, index, own, shift, normaliser, noisy_log_prob, clean_log_prob, is_open)
 
 
 class _LogProbs(torch.autograd.Function):
@@ -131,6 +130,17 @@ def sum_log1p(read: TokenLogProbs, scale: PerPosition) -> PerPosition:
     return total.double() + torch.nn.functional.softplus(shifted) - torch.nn.functional.softplus(plain)
 
 
+def weighted_log1p(
+    read: TokenLogProbs, alpha: PerPosition, log_mass: Float[Tensor, "#batch #length vocab"]
+) -> PerPosition:
+    """sum_y m_y log(1 + alpha p_y / m_y) over the tokens with m_y > 0, p the shifted law, for any masses m."""
+    own = torch.zeros_like(read.rows).scatter(-1, read.index, read.shift.to(read.rows.dtype).unsqueeze(-1))
+    log_p = read.rows + own - read.normaliser.to(read.rows.dtype).unsqueeze(-1)
+    possible = log_mass > -torch.inf
+    ratio = alpha.log().unsqueeze(-1) + log_p.double() - torch.where(possible, log_mass, 0)
+    return torch.where(possible, log_mass.exp() * torch.nn.functional.softplus(ratio), 0).sum(-1)
+
+
 class _SumSoftplus(torch.autograd.Function):
     """sum_y log(1 + exp(z_y + c)), z + c cut at `LIMIT`, and its gradient in place on one copy of z."""
 
@@ -146,3 +156,12 @@ class _SumSoftplus(torch.autograd.Function):
         terms = rows + offset
         to_rows = terms.masked_fill_(terms > LIMIT, -torch.inf).sigmoid_().mul_(slope.unsqueeze(-1))
         return to_rows, to_rows.sum(-1, keepdim=True)
+
+
+def open_positions(prediction: Posterior, noisy: Noisy, process: Process) -> tuple[Noisy, OverTokens, Flags]:
+    """The positions whose clean token x_t leaves open, each as a sequence of its own, and what a step takes there."""
+    where = process.evidence(noisy).isfinite()
+    values = prediction.log_ratios if isinstance(prediction, Score) else prediction.logits  # type: ignore[attr-defined]
+    local = noisy.positions(where)
+    posterior = as_posterior(values[where].unsqueeze(1), type(prediction))
+    return local, convert_at(posterior, process.step_representation(type(prediction)), local, process), where

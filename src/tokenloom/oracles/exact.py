@@ -1,6 +1,6 @@
 r"""Exact networks: the true posterior of a known distribution p_0, usable wherever a network is.
 
-Each position's evidence goes in (`processes/forward.py`), the exact leave-one-out posterior comes out,
+Each position's evidence goes in (`process.py`), the exact leave-one-out posterior comes out,
 
     nu^l(k) ~ sum over x_0 with x_0^l = k of p_0(x_0) prod_{j != l} q(x_t^j | x_0^j, aux^j),
 
@@ -11,7 +11,7 @@ oracle answers with the uniform law there.
 
 from abc import ABC, abstractmethod
 from copy import copy
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import torch
 from jaxtyping import Float
@@ -20,26 +20,26 @@ from torch import Tensor
 from tokenloom.drawing.randomness import Randomness
 from tokenloom.posteriors import (
     LeaveOneOut,
-    OverTokens,
     Posterior,
+    Predicted_co,
     Score,
+    add_evidence,
     as_posterior,
     check_representation,
     convert_at,
 )
-from tokenloom.processes.base import Process
+from tokenloom.process import Process
 from tokenloom.schedules import Schedule
 from tokenloom.state import Noisy
 from tokenloom.support.about import About
 from tokenloom.support.checks import check_device
-from tokenloom.support.log_space import add_evidence
 from tokenloom.support.typed import checked
 from tokenloom.types import Logits, PerRow, Tokens
 
 Self = TypeVar("Self", bound="ExactModel")
 
 
-class ExactModel(ABC):
+class ExactModel(ABC, Generic[Predicted_co]):
     """A model without a network: what both oracles share.
 
     Args:
@@ -47,9 +47,6 @@ class ExactModel(ABC):
         process: The process to denoise.
         schedule: Replaces that of the process.
         predicts: The representation of the predictions.
-
-    Raises:
-        ValueError: If the process is sequential, or `predicts` is not a representation.
     """
 
     hollow = causal = timeless = False
@@ -68,71 +65,44 @@ class ExactModel(ABC):
         _check_order(process)
         self.length = length
         self.process = process if schedule is None else process.with_schedule(schedule)
-        self.predicts = predicts
+        self.predicts: type[Predicted_co] = predicts  # type: ignore[assignment]
 
     @property
     def schedule(self) -> Schedule:
         return self.process.schedule
 
     @checked
-    def predict(self, noisy: Noisy) -> Posterior:
-        """The exact posterior at x_t, in the representation this model predicts.
-
-        Args:
-            noisy: The state x_t.
-
-        Returns:
-            The prediction, as `predicts`.
-
-        Raises:
-            ValueError: If the state does not fit the process, the length or the device, or the representation does not
-                exist there.
-        """
+    def predict(self, noisy: Noisy) -> Predicted_co:
+        """The exact posterior at x_t, in the representation this model predicts."""
         self.process.check_state(noisy)
         self._check_length(noisy.tokens)
+        check_device("x_t", noisy.tokens, self.table)
+        exact = self._exact(noisy)
+        return convert_at(exact, self.predicts, noisy, self.process)
+
+    def _exact(self, noisy: Noisy) -> LeaveOneOut:
         blank = self.table.new_zeros((*noisy.tokens.shape, self.process.vocab_size))
-        check_device("x_t", noisy.tokens, blank)
         evidence = add_evidence(blank, noisy.tokens, self.process.evidence(noisy))
         logits = self._leave_one_out(evidence)
         possible = logits.amax(-1, keepdim=True) > -torch.inf
-        return convert_at(LeaveOneOut(torch.where(possible, logits, 0)), self.predicts, noisy, self.process)
+        return LeaveOneOut(torch.where(possible, logits, 0))
 
     def body(self, noisy: Noisy) -> Tensor:
-        """What a network would put out: the logits of the prediction.
+        """What a network would put out: the logits of the prediction."""
+        self._check_length(noisy.tokens)
+        prediction: Posterior = convert_at(self._exact(noisy), self.predicts, noisy, self.process)
+        return prediction.log_ratios if isinstance(prediction, Score) else prediction.logits  # type: ignore[attr-defined]
 
-        Args:
-            noisy: The state x_t.
-
-        Returns:
-            Logits of shape [batch, length, out].
-        """
-        prediction = self.predict(noisy)
-        if isinstance(prediction, Score):
-            return prediction.log_ratios
-        assert isinstance(prediction, OverTokens)
-        return prediction.logits
+    def logits(self, noisy: Noisy) -> Tensor:
+        """The logits of the prediction, for `interpret`."""
+        return self.body(noisy)
 
     def head(self, features: Float[Tensor, "rows features"]) -> Float[Tensor, "rows out"]:
-        """The logits, which the body has computed already.
-
-        Args:
-            features: What `body` gave, at some positions.
-
-        Returns:
-            The same.
-        """
+        """The logits, which the body has computed already."""
         return features
 
-    def interpret(self, logits: Float[Tensor, "batch length out"], noisy: Noisy) -> Posterior:
-        """Logits of the prediction as the posterior they are.
-
-        Args:
-            logits: What `head` gave.
-            noisy: The state they were computed at.
-
-        Returns:
-            The prediction, as `predicts`.
-        """
+    def interpret(self, logits: Float[Tensor, "batch length out"], noisy: Noisy) -> Predicted_co:
+        """Logits of the prediction as the posterior they are."""
         return as_posterior(logits, self.predicts)
 
     @property
@@ -142,17 +112,7 @@ class ExactModel(ABC):
 
     @checked
     def with_process(self: Self, process: Process) -> Self:
-        """The same distribution under another process.
-
-        Args:
-            process: A process on as many tokens.
-
-        Returns:
-            A new oracle that shares the table.
-
-        Raises:
-            ValueError: If the vocabularies differ, or the process is sequential.
-        """
+        """The same distribution under another process."""
         _check_order(process)
         if process.vocab_size != self.process.vocab_size:
             raise ValueError(
@@ -173,37 +133,15 @@ class ExactModel(ABC):
 
     @abstractmethod
     def sample(self, batch: int, generator: Randomness | None = None) -> Tokens:
-        """Exact draws from p_0.
-
-        Args:
-            batch: How many sequences.
-            generator: Where random numbers come from; PyTorch's global generator if None.
-
-        Returns:
-            Clean tokens.
-        """
+        """Exact draws from p_0."""
 
     @abstractmethod
     def log_likelihood(self, x_0: Tokens) -> PerRow:
-        """log p_0(x_0) in nats.
-
-        Args:
-            x_0: Clean tokens of the oracle's length.
-
-        Returns:
-            One number per sequence; -inf where it is impossible.
-
-        Raises:
-            ValueError: If ids or length are not the oracle's.
-        """
+        """log p_0(x_0) in nats."""
 
     @abstractmethod
     def entropy(self) -> float:
-        """The entropy of p_0 in nats, the least any model's negative log-likelihood can be on average.
-
-        Returns:
-            Nats per sequence.
-        """
+        """The entropy of p_0 in nats, the least any model's negative log-likelihood can be on average."""
 
     def _check_length(self, tokens: Tokens) -> None:
         if tokens.shape[1] != self.length:
@@ -218,7 +156,7 @@ class ExactModel(ABC):
 def _check_order(process: Process) -> None:
     if process.sequential:
         raise ValueError(
-            f"an oracle sees every position, and under {type(process).__name__} a prediction sees earlier ones only; "
+            f"an oracle sees every position, and under {process.title} a prediction sees earlier ones only; "
             "sample() and log_likelihood() of the oracle are exact without it"
         )
 

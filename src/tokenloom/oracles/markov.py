@@ -10,6 +10,8 @@ Both recursions run side by side, in log space: each message is scaled by its la
 and where a product underflows (only chains with impossible transitions can) it is redone as a log-sum-exp.
 """
 
+from typing import overload
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -17,15 +19,15 @@ from torch import Tensor
 from tokenloom.drawing.categorical import invert
 from tokenloom.drawing.randomness import Randomness, uniform
 from tokenloom.oracles.exact import ExactModel, check_distribution
-from tokenloom.posteriors import LeaveOneOut, Posterior
-from tokenloom.processes.base import Process
+from tokenloom.posteriors import LeaveOneOut, Posterior, Predicted_co
+from tokenloom.process import Process
 from tokenloom.schedules import Schedule
 from tokenloom.support.checks import check_tokens
 from tokenloom.support.typed import checked
 from tokenloom.types import Logits, PerRow, Tokens
 
 
-class MarkovOracle(ExactModel):
+class MarkovOracle(ExactModel[Predicted_co]):
     """p_0(x) = initial[x^1] prod_l transition[x^l, x^{l+1}].
 
     Args:
@@ -35,11 +37,28 @@ class MarkovOracle(ExactModel):
         process: The process to denoise.
         schedule: Replaces that of the process.
         predicts: The representation of the predictions.
-
-    Raises:
-        ValueError: If `initial` and the rows of `transition` are not distributions over the process's K tokens, or
-            `length` is below 1.
     """
+
+    @overload
+    def __init__(
+        self: "MarkovOracle[LeaveOneOut]",
+        initial: Float[Tensor, "vocab"],
+        transition: Float[Tensor, "vocab vocab"],
+        length: int,
+        process: Process,
+        schedule: Schedule | None = None,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        initial: Float[Tensor, "vocab"],
+        transition: Float[Tensor, "vocab vocab"],
+        length: int,
+        process: Process,
+        schedule: Schedule | None = None,
+        predicts: type[Predicted_co] = ...,
+    ) -> None: ...
 
     @checked
     def __init__(

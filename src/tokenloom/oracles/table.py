@@ -1,5 +1,7 @@
 r"""The oracle of any p_0 that fits in a table: posteriors by enumeration of all sequences."""
 
+from typing import overload
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -7,15 +9,15 @@ from torch import Tensor
 from tokenloom.drawing.categorical import invert
 from tokenloom.drawing.randomness import Randomness, uniform
 from tokenloom.oracles.exact import ExactModel, check_distribution
-from tokenloom.posteriors import LeaveOneOut, Posterior
-from tokenloom.processes.base import Process
+from tokenloom.posteriors import LeaveOneOut, Posterior, Predicted_co
+from tokenloom.process import Process
 from tokenloom.schedules import Schedule
 from tokenloom.support.checks import check_tokens
 from tokenloom.support.typed import checked
 from tokenloom.types import Logits, PerRow, Tokens
 
 
-class Oracle(ExactModel):
+class Oracle(ExactModel[Predicted_co]):
     """Any p_0, as a table of shape [K] * L, by enumeration.
 
     Args:
@@ -23,10 +25,24 @@ class Oracle(ExactModel):
         process: The process to denoise.
         schedule: Replaces that of the process.
         predicts: The representation of the predictions.
-
-    Raises:
-        ValueError: If `p0` does not have this shape or is not a distribution.
     """
+
+    @overload
+    def __init__(
+        self: "Oracle[LeaveOneOut]",
+        p0: Float[Tensor, "..."],
+        process: Process,
+        schedule: Schedule | None = None,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        p0: Float[Tensor, "..."],
+        process: Process,
+        schedule: Schedule | None = None,
+        predicts: type[Predicted_co] = ...,
+    ) -> None: ...
 
     @checked
     def __init__(

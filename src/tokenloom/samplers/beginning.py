@@ -29,7 +29,7 @@ def first_state(
         )
     if process.lifted != (begin.aux is not None):
         needs = "needs the auxiliary variable of its states" if process.lifted else "has no auxiliary variable"
-        raise ValueError(f"{type(process).__name__} {needs}; begin at a state that a step of the same process gave")
+        raise ValueError(f"{process.title} {needs}; begin at a state that a step of the same process gave")
     if bool((begin.t != begin.t[:1]).any()):
         raise ValueError(
             f"the rows to begin at must share one time, got {begin.t.min().item():g} to {begin.t.max().item():g}"

@@ -3,31 +3,34 @@ r"""Network evaluations, lazily: features for the rows that need them, logits fo
 A kernel draws the branch of every position first and then asks for the prediction only where it is to be drawn from.
 One such question is answered by a batch of single positions, in the representation the kernel names:
 
-    model's prediction  ->  truncation's representation  ->  truncated  ->  kernel's representation,
+    model.interpret  ->  truncation's representation  ->  truncated  ->  kernel's representation,
 
 in float32 or better.  A position whose own token reveals x_0 is a point mass, and there is nothing to truncate.
 
 Rows that no question touches are never evaluated, and a network that ignores the time is not asked again about a row
 that has not changed, nor about a row that is done (`stopping.py`).  `evaluations` counts what each row has really cost.
+
+Whether the host may ask for values on the way is decided once per run (`asks`).  On a CPU the answer is there.  On an
+accelerator the host would wait until all that was queued is done, so branches that only save work are not taken there,
+and what must be known of the network's output is gathered on the device and asked for once, at the end.
 """
 
-from collections.abc import Callable, Iterator
-from copy import copy
+from collections.abc import Iterator
 from typing import TypeVar
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from tokenloom.drawing.chunks import chunks, collected
 from tokenloom.drawing.truncation import Truncation, truncate_checked
+from tokenloom.models.evaluating import evaluating
 from tokenloom.models.protocol import Model
 from tokenloom.posteriors import Denoiser, LeaveOneOut, OverTokens, Posterior, convert_at
-from tokenloom.processes.base import Process
 from tokenloom.samplers.local_prediction import LocalPrediction
 from tokenloom.samplers.stopping import Stopping
 from tokenloom.state import Noisy, Positions
-from tokenloom.support.chunks import chunks, collected
-from tokenloom.support.waiting import may_ask, surely_none
+from tokenloom.support.checks import check_finite_maximum
 from tokenloom.types import Flags
 
 Kind = TypeVar("Kind", bound=OverTokens)
@@ -44,47 +47,36 @@ class Evaluator:
         truncation: What is kept of every prediction; None keeps all.
         batch: How many rows, each of which counts its evaluations.
         stopping: Which rows are done already, where a run stops early.
+        asks: Whether the host may ask for values on the way; by default on a CPU alone.
     """
 
     def __init__(
-        self, model: Model, truncation: Truncation | None, batch: int, stopping: Stopping | None = None
+        self,
+        model: Model,
+        truncation: Truncation | None,
+        batch: int,
+        stopping: Stopping | None = None,
+        asks: bool | None = None,
     ) -> None:
-        self.model, self.truncation, self.stopping = model, truncation, stopping
+        self.model, self.process, self.truncation, self.stopping = model, model.process, truncation, stopping
+        self.timeless = model.timeless
+        self.asks = model.device is None or model.device.type == "cpu" if asks is None else asks
+        self.step_kind: type[OverTokens] = model.process.step_representation(model.predicts)
         self.evaluations = torch.zeros(batch, dtype=torch.int64)
         self.last: LazyPrediction | None = None
         self._broken: Tensor | None = None
 
-    @property
-    def process(self) -> Process:
-        """The process that is sampled."""
-        return self.model.process
-
-    @property
-    def step_kind(self) -> type[OverTokens]:
-        """The representation that a reverse step of this model is made from."""
-        return self.process.step_representation(self.model.predicts)
-
     def usable(self, logits: Float[Tensor, "positions 1 vocab"]) -> Float[Tensor, "positions 1 vocab"]:
-        """Logits from which something can be drawn; that there were others is remembered on the device for `check`.
-
-        Args:
-            logits: What the network put out.
-
-        Returns:
-            The same, with zeros in the place of rows that hold NaN, +inf or nothing but -inf.
-        """
-        if may_ask(logits):  # they are looked at where they are used
+        """Raise where nothing can be drawn from the logits; without `asks`, remember it on the device for `check`."""
+        if self.asks:
+            check_finite_maximum("logits", logits)
             return logits
         broken = ~logits.amax(-1, keepdim=True).isfinite()
         self._broken = broken.any() if self._broken is None else self._broken | broken.any()
         return logits.masked_fill(broken, 0)
 
     def check(self) -> None:
-        """Raise if logits in this run were what nothing can be drawn from; the host waits for the answer.
-
-        Raises:
-            ValueError: If a position had NaN, +inf or nothing but -inf.
-        """
+        """Raise if logits in this run were what nothing can be drawn from; the host waits for the answer."""
         if self._broken is not None and bool(self._broken):
             raise ValueError(
                 "the network's logits held NaN, +inf or only -inf in this run, so its samples mean nothing; run it on "
@@ -92,28 +84,14 @@ class Evaluator:
             )
 
     def last_at(self, noisy: Noisy) -> "LazyPrediction":
-        """The prediction at a state, the last one if it was there.
-
-        Args:
-            noisy: The state that a step started from.
-
-        Returns:
-            A prediction; one that was computed is not computed again.
-        """
+        """The prediction at a state, the last one if it was there."""
         if self.last is not None and self.last.noisy is noisy:
             return self.last
         return LazyPrediction(self, noisy, None if self.stopping is None else self.last)
 
     def __call__(self, noisy: Noisy) -> "LazyPrediction":
-        """The prediction at a state; nothing is computed yet.
-
-        Args:
-            noisy: The state x_t.
-
-        Returns:
-            A prediction that evaluates the network once it is asked.
-        """
-        self.last = LazyPrediction(self, noisy, self.last if self.model.timeless or self.stopping else None)
+        """The prediction at a state; nothing is computed yet."""
+        self.last = LazyPrediction(self, noisy, self.last if self.timeless or self.stopping else None)
         return self.last
 
 
@@ -128,117 +106,63 @@ class LazyPrediction:
 
     def __init__(self, evaluator: Evaluator, noisy: Noisy, previous: "LazyPrediction | None") -> None:
         self.evaluator, self.noisy = evaluator, noisy
-        self._read = _without_time(evaluator.model, noisy)
+        self._read = _without_time(evaluator.model, noisy) if evaluator.timeless else noisy.tokens
         self._features: Tensor | None = None
-        self._kept: tuple[Tensor, Tensor] | None = None
         self._known = torch.zeros(len(noisy.tokens), dtype=torch.bool, device=noisy.tokens.device)
         if previous is not None:
             self._features = previous._features
-            if evaluator.model.timeless:
+            if evaluator.timeless:
                 self._known = previous._known & (self._read == previous._read).all(1)
-            if evaluator.stopping is not None:  # what is said of a row that is done is never used
+            if evaluator.stopping is not None:  # predictions for finished rows are ignored
                 self._known = self._known | evaluator.stopping.done
 
-    def keeping(self, where: Flags) -> "LazyPrediction":
-        """The same prediction with the network's logits at some positions computed and kept.
-
-        Args:
-            where: Flags of all positions that it will be asked about, more than once.
-
-        Returns:
-            A prediction to be asked about these positions, or some of them, and no others.
-        """
-        kept, at = copy(self), Positions.of(where)
-        if len(at):
-            logits = self._head(at, where)(slice(None))
-            number = torch.arange(len(at), device=where.device).unsqueeze(1)
-            kept._kept = logits, at.put(torch.zeros_like(self.noisy.tokens), number)
-        return kept
-
     def at(self, where: Flags, kind: type[Kind], truncated: bool = True) -> LocalPrediction:
-        """The prediction at the flagged positions.
-
-        Args:
-            where: Flags of the positions.
-            kind: `LeaveOneOut` or `Denoiser`; the prediction is converted to it.
-            truncated: False leaves the truncation out.
-
-        Returns:
-            The prediction at these positions alone.
-        """
-        at, vocab_size = Positions.of(where), self.evaluator.process.vocab_size
-        noisy = self.noisy.positions(at)
-        if not len(at):
+        """The prediction at the flagged positions."""
+        at = Positions.of(where)
+        noisy, count = self.noisy.positions(at), len(at.row)
+        if not count:
+            vocab_size = self.evaluator.process.vocab_size
             return LocalPrediction(at, noisy, kind(torch.zeros(0, 1, vocab_size, device=where.device)))
-        ask = self._head(at, where) if self._kept is None else self._recall(at)
+        with torch.no_grad(), evaluating(self.evaluator.model):  # not inference_mode: a later step may train
+            parts = self._parts(self._evaluated(where.any(1)), at, noisy, kind, truncated)
+            return LocalPrediction(at, noisy, kind(collected(count, parts)))
 
-        def parts() -> Iterator[tuple[slice, Tensor]]:
-            for part in chunks(len(at), vocab_size, HEAD_ELEMENTS):
-                raw = ask(part)
-                for piece in chunks(len(raw), vocab_size, raw.numel() if self._direct(kind, truncated) else None):
-                    rows = slice(part.start + piece.start, part.start + piece.stop)
-                    yield rows, self._part(raw[piece], noisy.sequences(rows), kind, truncated).logits
+    def _parts(
+        self, features: Tensor, at: Positions, noisy: Noisy, kind: type[OverTokens], truncated: bool
+    ) -> Iterator[tuple[slice, Tensor]]:
+        """Logits of the prediction for a part of the positions at a time, in the representation `kind`."""
+        evaluator, vocab_size = self.evaluator, self.evaluator.process.vocab_size
+        truncation = evaluator.truncation if truncated else None
+        direct = truncation is None and kind is evaluator.model.predicts is LeaveOneOut
+        for part in chunks(len(at.row), vocab_size, HEAD_ELEMENTS):
+            raw = evaluator.model.head(features[at.row[part], at.column[part]]).unsqueeze(1)
+            for piece in chunks(len(raw), vocab_size, raw.numel() if direct else None):
+                rows = slice(part.start + piece.start, part.start + piece.stop)
+                yield rows, self._interpreted(raw[piece], noisy.sequences(rows), kind, truncation).logits
 
-        return LocalPrediction(at, noisy, kind(collected(len(at), parts())))
-
-    def _head(self, at: Positions, where: Flags) -> Callable[[slice], Tensor]:
-        """The network's logits at a part of these positions."""
-        features, head = self._evaluated(where.any(1)), self.evaluator.model.head
-        return lambda part: head(features[at.row[part], at.column[part]]).unsqueeze(1)
-
-    def _recall(self, at: Positions) -> Callable[[slice], Tensor]:
-        """The same, from those that were kept."""
-        assert self._kept is not None
-        logits, number = self._kept
-        if len(at) == len(logits):
-            return lambda part: logits[part]
-        chosen = number[at.row, at.column]
-        return lambda part: logits[chosen[part]]
-
-    def _direct(self, kind: type[OverTokens], truncated: bool) -> bool:
-        """Whether the network's logits are the answer already."""
-        plain = not truncated or self.evaluator.truncation is None
-        return plain and kind is LeaveOneOut and self.evaluator.model.predicts is LeaveOneOut
-
-    def _part(self, logits: Tensor, noisy: Noisy, kind: type[Kind], truncated: bool) -> Kind:
+    def _interpreted(self, logits: Tensor, noisy: Noisy, kind: type[Kind], truncation: Truncation | None) -> Kind:
         """The prediction at some positions from the network's logits."""
-        model, logits = self.evaluator.model, self.evaluator.usable(logits)
-        posterior = model.interpret(logits.to(torch.promote_types(logits.dtype, torch.float32)), noisy)
-        if not truncated or self.evaluator.truncation is None:
-            return convert_at(posterior, kind, noisy, model.process)
-        return self._truncated(posterior, kind, noisy)
+        evaluator = self.evaluator
+        logits = evaluator.usable(logits)
+        posterior = evaluator.model.interpret(logits.to(torch.promote_types(logits.dtype, torch.float32)), noisy)
+        if truncation is None:
+            same = isinstance(posterior, kind)
+            return posterior if same else convert_at(posterior, kind, noisy, evaluator.process)  # type: ignore[return-value]
+        cut = self._cut(posterior, kind, noisy, truncation)
+        if not (isinstance(posterior, Denoiser) and kind is Denoiser):
+            return cut
+        revealed = evaluator.process.evidence(noisy).isposinf().unsqueeze(-1)  # a point mass stays what it is
+        return kind(torch.where(revealed, posterior.logits, cut.logits))
 
-    def _truncated(self, posterior: Posterior, kind: type[Kind], noisy: Noisy) -> Kind:
-        truncation, process = self.evaluator.truncation, self.evaluator.process
-        assert truncation is not None
-        revealed = process.evidence(noisy).isposinf()
-        if not (isinstance(posterior, Denoiser) and kind is Denoiser) or surely_none(revealed):
-            return self._cut(posterior, kind, noisy)
-        if may_ask(revealed):
-            hidden = ~revealed.squeeze(1)
-            part = self._truncated(Denoiser(posterior.logits[hidden]), kind, noisy.sequences(hidden))
-            return kind(posterior.logits.index_put((hidden,), part.logits))
-        cut = self._cut(posterior, kind, noisy)
-        return kind(torch.where(revealed.unsqueeze(-1), posterior.logits, cut.logits))
-
-    def _cut(self, posterior: Posterior, kind: type[Kind], noisy: Noisy) -> Kind:
-        """Converted, which looks at the logits, truncated, and converted to what the kernel needs."""
-        truncation, process = self.evaluator.truncation, self.evaluator.process
-        assert truncation is not None
+    def _cut(self, posterior: Posterior, kind: type[Kind], noisy: Noisy, truncation: Truncation) -> Kind:
+        """Converted, truncated, and converted to what the kernel needs."""
+        process, asks = self.evaluator.process, self.evaluator.asks
         on = convert_at(posterior, truncation.on, noisy, process)
-        cut = truncation.on(truncate_checked(on.logits, truncation))
+        cut = truncation.on(truncate_checked(on.logits, truncation, asks))
         return cut if isinstance(cut, kind) else convert_at(cut, kind, noisy, process)
 
     def everywhere(self, kind: type[Kind], truncated: bool = True) -> Kind:
-        """The prediction at every position.
-
-        Args:
-            kind: `LeaveOneOut` or `Denoiser`; the prediction is converted to it.
-            truncated: False leaves the truncation out.
-
-        Returns:
-            Logits of shape [batch, length, vocab], as `kind`.
-        """
+        """The prediction at every position."""
         local = self.at(torch.ones_like(self.noisy.tokens, dtype=torch.bool), kind, truncated)
         return kind(local.posterior.logits.view(*self.noisy.tokens.shape, -1))
 
@@ -257,21 +181,19 @@ class LazyPrediction:
                 blank = fresh.new_zeros((len(missing), *fresh.shape[1:])) if kept is None else kept
                 self._features = blank.index_copy(0, rows, fresh)
             self._known = self._known | missing
-            self._offer(rows)
+            if self.evaluator.stopping is not None:
+                self._offer(rows, self.evaluator.stopping)
         assert self._features is not None
         return self._features
 
-    def _offer(self, rows: Int[Tensor, "rows"]) -> None:
+    def _offer(self, rows: Int[Tensor, "rows"], stopping: Stopping) -> None:
         """Offer the most probable tokens of rows that were evaluated just now."""
-        if self.evaluator.stopping is not None:
-            where = torch.zeros_like(self.noisy.tokens, dtype=torch.bool).index_fill(0, rows, True)
-            best = self.at(where, Denoiser).posterior.logits.argmax(-1)
-            self.evaluator.stopping.offer(best.view(len(rows), -1), rows)
+        where = torch.zeros_like(self.noisy.tokens, dtype=torch.bool).index_fill(0, rows, True)
+        best = self.at(where, Denoiser).posterior.logits.argmax(-1)
+        stopping.offer(best.view(len(rows), -1), rows)
 
 
 def _without_time(model: Model, noisy: Noisy) -> Tensor:
     """What a network that ignores the time reads of each row: its tokens, and U where it reads U."""
-    if not model.timeless:
-        return noisy.tokens
     read = model.process.network_input(noisy)
     return read.tokens if read.absorbing is None else torch.cat([read.tokens, read.absorbing], 1)

@@ -2,7 +2,7 @@ r"""A step with the reverse rates frozen over it: at most one jump per position.
 
     x_s = x_t, or with probability f((t - s) r) a token y != x_t with probability rate(y) / r,    r = sum of rate(y)
 
-The rates are those of `processes/rates.py`.  At t = 0 they diverge: a last step to s = 0 is an ancestral one.
+The rates are those of `couplings/base.py`.  At t = 0 they diverge: a last step to s = 0 is an ancestral one.
 """
 
 from abc import abstractmethod
@@ -10,10 +10,12 @@ from dataclasses import dataclass
 
 import torch
 
+from tokenloom.couplings.steps import rate_bound, reverse_rates
 from tokenloom.drawing.randomness import Randomness, uniform
+from tokenloom.process import Process
 from tokenloom.samplers.evaluator import Evaluator
-from tokenloom.samplers.kernel import PREDICTORS, Predictor, uniform_pair
-from tokenloom.samplers.needs import JUMPS
+from tokenloom.samplers.kernel import Predictor, uniform_pair
+from tokenloom.samplers.predictors.ancestral import Ancestral
 from tokenloom.state import Noisy
 from tokenloom.types import PerPosition, PerRow
 
@@ -22,39 +24,29 @@ from tokenloom.types import PerPosition, PerRow
 class FrozenRates(Predictor):
     """What the algorithms of this kind share."""
 
-    serves = JUMPS
+    needs = "a process that jumps at random times"
+
+    @classmethod
+    def supports(cls, process: Process) -> bool:
+        return process.has_jump_rates
 
     @abstractmethod
     def probability(self, expected: PerPosition) -> PerPosition:
-        """f: the probability of a jump, where so many are expected.
-
-        Args:
-            expected: Expected jumps of each position: rate times step.
-
-        Returns:
-            Probabilities in [0, 1].
-        """
+        """f: the probability of a jump, where so many are expected."""
 
     @abstractmethod
     def most(self, expected: PerPosition) -> PerPosition:
-        """The largest f of an expected number up to this one.
-
-        Args:
-            expected: Expected jumps of each position, at most.
-
-        Returns:
-            Probabilities in [0, 1].
-        """
+        """The largest f of an expected number up to this one."""
 
     def step(self, evaluate: Evaluator, noisy: Noisy, s: PerRow, generator: Randomness | None) -> Noisy:
         if bool((s == 0).all()):
-            return PREDICTORS.parse("ancestral").step(evaluate, noisy, s, generator)
+            return Ancestral().step(evaluate, noisy, s, generator)
         process = evaluate.process
         branch, token = uniform_pair(noisy, generator)
         jump = uniform(tuple(noisy.tokens.shape), generator, noisy.tokens.device)
-        moving = jump < self.most((noisy.t - s)[:, None] * process.rate_bound(noisy))
+        moving = jump < self.most((noisy.t - s)[:, None] * rate_bound(process, noisy))
         local = evaluate(noisy).at(moving, evaluate.step_kind)
-        rates = process.reverse_rates(local.noisy, local.posterior)
+        rates = reverse_rates(process, local.noisy, local.posterior)
         expected = local.of_row(noisy.t - s)[:, None] * rates.elsewhere().sum(-1)
         leaving = local.of_position(jump) < self.probability(expected)
         jumped = rates.invert_elsewhere(local.of_position(branch), local.of_position(token))

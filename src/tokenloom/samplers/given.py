@@ -8,9 +8,10 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from tokenloom.couplings.steps import marginal
 from tokenloom.drawing.randomness import Randomness
 from tokenloom.models.protocol import Model
-from tokenloom.processes.base import Process
+from tokenloom.process import Process
 from tokenloom.state import Noisy
 from tokenloom.support.checks import check_device, check_mask
 from tokenloom.types import Flags, Tokens
@@ -65,7 +66,7 @@ class HeldPositions:
         if self.clean:
             return self.process.hold(noisy, self.tokens, self.flags)
         level = replace(noisy, tokens=self.tokens)
-        noised = self.process.marginal(level, self.tokens).draw(generator)
+        noised = marginal(self.process, level, self.tokens).draw(generator)
         return replace(noisy, tokens=torch.where(self.flags, noised, noisy.tokens))
 
 

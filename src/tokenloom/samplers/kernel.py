@@ -1,7 +1,7 @@
 """What a sampler is made of: predictors, which step from t down to s, and correctors, which act at a fixed time.
 
-A kernel is a frozen dataclass of options with a pure step over a state.  It says in `serves` what it needs of a
-process, in the words of `processes/traits.py`, and whether its law is exact in the limit of many steps.  A module in
+A kernel is a frozen dataclass of options with a pure step over a state.  `supports` asks a process for what the kernel
+needs of it, and `exact` says whether its law is exact at these options in the limit of many steps.  A module in
 `predictors/` or `correctors/` that registers its class is all it takes for the command line, the docs and the
 conformance tests to know it.
 """
@@ -12,9 +12,8 @@ from typing import Any, ClassVar, TypeVar
 
 from tokenloom.drawing.randomness import Randomness, uniform
 from tokenloom.models.protocol import Model
-from tokenloom.processes.base import Process
+from tokenloom.process import Process
 from tokenloom.samplers.evaluator import Evaluator
-from tokenloom.samplers.needs import ANYTHING, Need
 from tokenloom.state import Noisy
 from tokenloom.support.registry import Registry
 from tokenloom.support.typed import check_fields
@@ -25,76 +24,46 @@ Part = TypeVar("Part", bound="Kernel")
 
 @dataclass(frozen=True)
 class Kernel(ABC):
-    """One algorithm with its options.
-
-    Raises:
-        ValueError: If an option has a wrong type or lies outside its range.
-    """
+    """One algorithm with its options."""
 
     name: ClassVar[str]
-    serves: ClassVar[Need] = ANYTHING
-    """What it needs of a process (`needs.py`)."""
-    sequential: ClassVar[bool] = False
-    """Whether it draws one position after the other, for a causal model."""
-    exact: ClassVar[bool] = True
-    """Whether the law of its output tends to p_0 (a predictor) or is left invariant (a corrector), given exact
-    posteriors and factorised draws refined by many steps.  Heuristics say False."""
-    exact_unless: ClassVar[str] = ""
-    """An option that takes `exact` away."""
+    needs: ClassVar[str] = "any process with a bridge"
+    """What completes the sentence "this sampler needs ...", where `supports` says no."""
 
     def __post_init__(self) -> None:
         check_fields(self)
 
-    def record(self) -> dict[str, Any]:
-        """This kernel as JSON, with any kernel inside it.
+    @property
+    def exact(self) -> bool:
+        """Whether the law of its output tends to p_0 (a predictor) or is left invariant (a corrector) at these options,
+        given exact posteriors and factorised draws refined by many steps.  Heuristics say False."""
+        return True
 
-        Returns:
-            JSON values: the name and the options.
-        """
+    @classmethod
+    def supports(cls, process: Process) -> bool:
+        """Whether this kernel can run under the process."""
+        return process.has_bridge
+
+    def record(self) -> dict[str, Any]:
+        """This kernel as JSON, with any kernel inside it."""
         options = self.registry().record(self)
         return {key: value.record() if isinstance(value, Kernel) else value for key, value in options.items()}
 
     @classmethod
-    def supports(cls, process: Process) -> bool:
-        """Whether this kernel can run under the process.
-
-        Args:
-            process: The process to sample.
-
-        Returns:
-            True where `serves` is met, and both or neither go from left to right.
-        """
-        return process.sequential == cls.sequential and cls.serves(process)
-
-    @classmethod
     def registry(cls) -> "Registry[Any]":
-        """The registry of kernels of this role.
-
-        Returns:
-            `PREDICTORS` or `CORRECTORS`.
-        """
+        """The registry of kernels of this role."""
         return PREDICTORS if issubclass(cls, Predictor) else CORRECTORS
 
     def check(self, model: Model) -> None:
-        """Raise unless this kernel can run the model.
-
-        Args:
-            model: The model to sample.
-
-        Raises:
-            ValueError: If the model's process is not supported; the message names the kernels that do support it.
-        """
+        """Raise unless this kernel can run the model."""
         process = model.process
         if self.supports(process):
             return
         registry = self.registry()
         able = [name for name in registry if registry[name].supports(process)]
-        if process.sequential != self.sequential:
-            wanted = "a causal model" if self.sequential else "a model that sees every position"
-        else:
-            wanted = self.serves.words
+        wanted = "a model that sees every position" if process.sequential else self.needs
         raise ValueError(
-            f"{self.name} needs {wanted}, but the model's process is {type(process).__name__}; "
+            f"{self.name} needs {wanted}, but the model's process is {process.title}; "
             + (f"use {', '.join(able)}" if able else f"there is no {registry.kind} for it")
         )
 
@@ -114,74 +83,26 @@ class Predictor(Kernel):
             raise TypeError(f"{cls.__name__} must define step, or begin and advance if it remembers something")
 
     def prepare(self, model: Model) -> Model:
-        """The model as this predictor runs it; checked.
-
-        Args:
-            model: The model to sample.
-
-        Returns:
-            The same model, or the same network under the process that this predictor runs.
-
-        Raises:
-            ValueError: If it cannot run the model.
-        """
+        """The model as this predictor runs it; checked."""
         self.check(model)
         return model
 
     def begin(self, process: Process, noisy: Noisy, generator: Randomness | None) -> Any:
-        """What the predictor remembers at the start of a run, or of a step of its own.
-
-        Args:
-            process: The process that is sampled.
-            noisy: The state it starts from.
-            generator: Where random numbers come from.
-
-        Returns:
-            The memory; None for nothing.
-        """
+        """What the predictor remembers at the start of a run, or of a step of its own."""
         return None
 
     def advance(
         self, evaluate: Evaluator, noisy: Noisy, s: PerRow, generator: Randomness | None, memory: Any
     ) -> tuple[Noisy, Any]:
-        """The state at s, and what is remembered there.
-
-        Args:
-            evaluate: The model, called as `evaluate(noisy)`.
-            noisy: The state x_t.
-            s: The earlier time of each row.
-            generator: Where random numbers come from.
-            memory: What `begin` or the last step remembered.
-
-        Returns:
-            The state and the memory.
-        """
+        """The state at s, and what is remembered there."""
         return self.step(evaluate, noisy, s, generator), memory
 
     def corrected(self, memory: Any, changed: Flags) -> Any:
-        """What is remembered after a corrector changed some tokens.
-
-        Args:
-            memory: What the last step remembered.
-            changed: Flags of the changed positions.
-
-        Returns:
-            The memory for the next step.
-        """
+        """What is remembered after a corrector changed some tokens."""
         return memory
 
     def step(self, evaluate: Evaluator, noisy: Noisy, s: PerRow, generator: Randomness | None) -> Noisy:
-        """The state at s, by a step with no past.
-
-        Args:
-            evaluate: The model, called as `evaluate(noisy)`.
-            noisy: The state x_t.
-            s: The earlier time of each row.
-            generator: Where random numbers come from.
-
-        Returns:
-            The state at s.
-        """
+        """The state at s, by a step with no past."""
         return self.advance(evaluate, noisy, s, generator, self.begin(evaluate.process, noisy, generator))[0]
 
 
@@ -195,17 +116,7 @@ class Corrector(Kernel):
 
     @abstractmethod
     def correct(self, evaluate: Evaluator, noisy: Noisy, generator: Randomness | None, call: int) -> Noisy:
-        """Redraw some positions at the time of the state.
-
-        Args:
-            evaluate: The model, called as `evaluate(noisy)`.
-            noisy: The state x_t.
-            generator: Where random numbers come from.
-            call: How many times this was called before in the same run.
-
-        Returns:
-            The corrected state, at the same time.
-        """
+        """Redraw some positions at the time of the state."""
 
 
 PREDICTORS: Registry[Predictor] = Registry("sampler", "tokenloom.samplers", "tokenloom.samplers.predictors")
@@ -219,15 +130,17 @@ def restore(registry: Registry[Part], record: Any) -> Part:
     return registry.restore(record)
 
 
+def in_doubt(process: Process) -> bool:
+    """Whether every token leaves some doubt, so that the leave-one-out posterior always exists."""
+    return process.has_bridge and not process.reveals
+
+
+def uniform_markov(process: Process) -> bool:
+    """Whether the process is UDM."""
+    return process.uniform_noise and process.markov and not process.lifted
+
+
 def uniform_pair(noisy: Noisy, generator: Randomness | None) -> tuple[PerPosition, PerPosition]:
-    """Two uniform numbers per position: one for the branch, one for the token.
-
-    Args:
-        noisy: The state, for its shape and device.
-        generator: Where random numbers come from; PyTorch's global generator if None.
-
-    Returns:
-        The numbers for branches, and those for tokens; float64 in [0, 1).
-    """
+    """Two uniform numbers per position: one for the branch, one for the token."""
     shape, device = tuple(noisy.tokens.shape), noisy.tokens.device
     return uniform(shape, generator, device), uniform(shape, generator, device)

@@ -1,15 +1,15 @@
 """Predictions at some positions of a batch, and what is drawn from them there."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from tokenloom.couplings.mixtures import Mixture
 from tokenloom.drawing.categorical import draw_each
 from tokenloom.posteriors import OverTokens
-from tokenloom.processes.mixtures import Mixture
 from tokenloom.state import Noisy, Positions
-from tokenloom.types import PerPosition, PerRow, Tokens
+from tokenloom.types import Flags, PerPosition, PerRow, Tokens
 
 
 @dataclass(frozen=True)
@@ -23,62 +23,31 @@ class LocalPrediction:
     posterior: OverTokens
     """Their prediction, [positions, 1, vocab]."""
 
+    def among(self, flags: Flags) -> "LocalPrediction":
+        """Those of these positions that are flagged; flags elsewhere in the batch are not read."""
+        chosen = self.where.take(flags).squeeze(1).nonzero().squeeze(1)
+        where = Positions(self.where.row[chosen], self.where.column[chosen])
+        posterior = replace(self.posterior, logits=self.posterior.logits[chosen])
+        return LocalPrediction(where, self.noisy.sequences(chosen), posterior)
+
     def of_row(self, values: PerRow) -> Float[Tensor, "positions"]:
-        """From one value per row, the one of each position's row.
-
-        Args:
-            values: One value per row of the batch.
-
-        Returns:
-            One value per position.
-        """
+        """From one value per row, the one of each position's row."""
         return values[self.where.row]
 
     def of_position(self, values: Float[Tensor, "batch length"]) -> Float[Tensor, "positions 1"]:
-        """From one value per position of the batch, those of these positions.
-
-        Args:
-            values: One value per position of the batch.
-
-        Returns:
-            One value per position asked about.
-        """
+        """From one value per position of the batch, those of these positions."""
         return self.where.take(values)
 
     def put(self, tokens: Tokens, drawn: Int[Tensor, "positions 1"]) -> Tokens:
-        """The batch's tokens with those of these positions replaced.
-
-        Args:
-            tokens: The tokens of the batch.
-            drawn: The new tokens.
-
-        Returns:
-            New tokens of the batch.
-        """
+        """The batch's tokens with those of these positions replaced."""
         return self.where.put(tokens, drawn)
 
     def draw(self, tokens: Tokens, u: PerPosition) -> Tokens:
-        """The batch's tokens with those of these positions drawn from the prediction.
-
-        Args:
-            tokens: The tokens of the batch.
-            u: Uniform numbers for every position of the batch.
-
-        Returns:
-            New tokens of the batch.
-        """
+        """The batch's tokens with those of these positions drawn from the prediction."""
         return self.put(tokens, draw_each(self.posterior.logits, self.of_position(u)))
 
     def draw_from(self, law: Mixture, tokens: Tokens, branch: PerPosition, token: PerPosition) -> Tokens:
-        """The batch's tokens with those of these positions drawn from a law over them.
-
-        Args:
-            law: A law over these positions, such as the bridge at `noisy`.
-            tokens: The tokens of the batch.
-            branch: Uniform numbers that choose the branch, for every position of the batch.
-            token: Uniform numbers that choose the token, likewise.
-
-        Returns:
-            New tokens of the batch.
-        """
-        return self.put(tokens, law.invert(self.of_position(branch), self.of_position(token)))
+        """The batch's tokens with those of these positions drawn from a law over them."""
+        row, column = self.where.row, self.where.column
+        drawn = law.invert(branch[row, column].unsqueeze(1), token[row, column].unsqueeze(1))
+        return tokens.index_put((row, column), drawn.squeeze(1))

@@ -33,9 +33,9 @@ class SamplerOptions:
 
     def sampler_value(self) -> Sampler:
         """The sampler that these settings stand for."""
-        return Sampler.of(
+        return Sampler.parse(
             self.sampler,
-            self.corrector,
+            corrector=self.corrector,
             steps=self.steps,
             grid=self.grid,
             temperature=self.temperature,

@@ -13,7 +13,7 @@ from tokenloom.types import Flags, Tokens
 
 @dataclass(frozen=True)
 class Step:
-    """What `on_step` sees after a predictor step and its corrections."""
+    """What a predictor step and its corrections did."""
 
     index: int
     """Steps done, from 1."""
@@ -25,6 +25,18 @@ class Step:
     """The state after the step and its corrections."""
     prediction: LazyPrediction
     """The model's prediction at `before`; asking for more of it than the step did evaluates the network."""
+    evaluations: Int[Tensor, "batch"]
+    """Network evaluations of each row by then."""
+
+    @property
+    def tokens(self) -> Tokens:
+        """The tokens after the step."""
+        return self.after.tokens
+
+    @property
+    def time(self) -> float:
+        """The time after the step, from 1 down to 0."""
+        return float(self.after.t[0]) if len(self.after.t) else 0.0
 
     @property
     def changed(self) -> Flags:

@@ -65,14 +65,7 @@ CONTENDERS = (
 
 
 def quickstart(minutes: float = 1.0, puzzles: int = 300, seed: int = 0, out: Path = Path("quickstart")) -> None:
-    """Solve a Sudoku live, train two methods on a small one, compare them, and write a report.
-
-    Args:
-        minutes: How long each method is trained.
-        puzzles: How many small puzzles each method is asked to complete.
-        seed: Seed of every random number.
-        out: Folder of the report and of the two runs; those of an earlier quickstart are replaced.
-    """
+    """Solve a Sudoku live, train two methods on a small one, compare them, and write a report."""
     if not 0 < minutes < math.inf or not 1 <= puzzles <= MOST:
         raise ValueError(f"minutes must be positive and puzzles in 1..{MOST:,}, got {minutes:g} and {puzzles}")
     check_writable(out)
@@ -155,7 +148,7 @@ def unseen_puzzles(config: TrainConfig, count: int, seed: int) -> Tokens:
 
 def rate_of(model: DiffusionModel, contender: Contender, steps: int, puzzles: Tokens, seed: int) -> Measured:
     """One try per puzzle."""
-    sampler = Sampler.of(corrector=contender.corrector, steps=steps)
+    sampler = Sampler.parse("ancestral", corrector=contender.corrector, steps=steps)
     start = time.perf_counter()
     found = solve_puzzles(model, puzzles, Solver(sampler, tries=1, seed=seed, batch=len(puzzles)))
     rate = sum(outcome.solved for outcome in found) / len(found)

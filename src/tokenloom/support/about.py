@@ -30,27 +30,13 @@ class About:
     """Anything else that its file said."""
 
     def to_json(self) -> dict[str, Any]:
-        """Everything, for a file; `extra` is laid out beside the known fields.
-
-        Returns:
-            JSON values, None for what is not known.
-        """
+        """Everything, for a file; `extra` is laid out beside the known fields."""
         known: dict[str, Any] = asdict(self)
         return {**known.pop("extra"), **known}
 
     @classmethod
     def from_json(cls, record: Any) -> "About":
-        """The inverse of `to_json`; unknown keys are kept in `extra`.
-
-        Args:
-            record: What `to_json` gave, or the same from a newer version.
-
-        Returns:
-            What is known of the model.
-
-        Raises:
-            ValueError: If it is not a JSON object.
-        """
+        """The inverse of `to_json`; unknown keys are kept in `extra`."""
         if not isinstance(record, dict):
             raise ValueError(f"what is known of a model is stored as an object, got {str(record)[:80]}")
         names = {item.name for item in fields(cls)} - {"extra"}

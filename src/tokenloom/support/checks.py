@@ -1,13 +1,12 @@
 """Wrong input gets a sentence with the value, the limit and the remedy, before any computation.
 
-Every check here returns nothing and raises `ValueError`; `nearest` is the remedy for a wrong name.  Values of tensors
-are only looked at where the host need not wait for them (`waiting.py`).
+Every check here returns nothing and raises `ValueError`; `nearest` is the remedy for a wrong name.  Checks are made
+where a user's values enter: a public function, the start of a run, a file.  Inside, functions trust each other.
 """
 
 import torch
 from torch import Tensor
 
-from tokenloom.support.waiting import may_ask
 from tokenloom.support.words import nearest as nearest
 
 
@@ -46,7 +45,7 @@ def check_tokens(name: str, tokens: Tensor, limit: int, forbidden: int | None = 
         raise ValueError(f"{name} must have shape [batch, length], got {_shape(tokens)}")
     if tokens.is_meta:
         raise ValueError(f"{name} is on meta, where tensors hold no values; move it to the model's device")
-    if tokens.numel() == 0 or not may_ask(tokens):
+    if tokens.numel() == 0:
         return
     low, high = (int(bound) for bound in torch.aminmax(tokens))
     if low < 0 or high >= limit:
@@ -79,8 +78,6 @@ def check_per_row(name: str, values: Tensor, tokens: Tensor) -> None:
 
 
 def _check_unit_interval(name: str, values: Tensor) -> None:
-    if not may_ask(values):
-        return
     outside = values[~((values >= 0) & (values <= 1))]  # the negation also catches NaN
     if outside.numel():
         raise ValueError(f"{name} must be in [0, 1], got {outside[0].item():g}")
@@ -88,8 +85,6 @@ def _check_unit_interval(name: str, values: Tensor) -> None:
 
 def check_order(s: Tensor, t: Tensor, direction: str = "reverse") -> None:
     """A reverse step goes from t down to an earlier s, a forward step from s up to a later t."""
-    if not may_ask(t):
-        return
     late = (s >= t).nonzero()
     if late.numel():
         row = int(late[0, 0])
@@ -112,7 +107,7 @@ def check_finite_maximum(name: str, logits: Tensor) -> None:
     """One reduction finds NaN, +inf and rows without any possible token; -inf entries are fine."""
     if not logits.is_floating_point() or not logits.ndim:
         raise ValueError(f"{name} must be a float tensor with a last dimension, got {logits.dtype} of {_shape(logits)}")
-    if logits.numel() == 0 or not may_ask(logits):
+    if logits.numel() == 0:
         return
     bad = (~torch.isfinite(logits.amax(-1))).nonzero()
     if len(bad):  # not numel: a single row has no coordinates

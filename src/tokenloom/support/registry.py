@@ -1,7 +1,8 @@
 """Parts by name: one registry for every kind of part, be it a process, a sampler, a network, data or a command.
 
-A part is a class whose dataclass fields are its options.  Registering it in a module of the registry's own folder makes
-it known.  Another package names its parts in an entry point of the registry's group, and is imported when one is used:
+A part is a class whose dataclass fields are its options, or a function of them that builds one.  Registering it in a
+module of the registry's own folder makes it known.  Another package names its parts in an entry point of the registry's
+group, and is imported when one is used:
 
     [project.entry-points."tokenloom.samplers"]
     mine = "my_package.my_module:Mine"
@@ -11,10 +12,11 @@ it known.  Another package names its parts in an entry point of the registry's g
 
 import importlib
 import importlib.metadata
+import inspect
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import MISSING, fields
+from contextlib import contextmanager, suppress
+from dataclasses import fields
 from types import NoneType, UnionType
 from typing import Any, Generic, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -51,17 +53,7 @@ class Directory(Mapping[str, Entry], Generic[Entry]):
         self._outside: dict[str, importlib.metadata.EntryPoint] | None = None
 
     def register(self, name: str) -> Callable[[Class], Class]:
-        """Make a class or function known by name; it learns it as its `name`.
-
-        Args:
-            name: The name that users write.
-
-        Returns:
-            A decorator that returns what it is given.
-
-        Raises:
-            ValueError: If another part has this name.
-        """
+        """Make a class or function known by name; it learns it as its `name`."""
 
         def add(part: Class) -> Class:
             known: Any = self._parts.get(name, part)
@@ -80,11 +72,7 @@ class Directory(Mapping[str, Entry], Generic[Entry]):
 
     @contextmanager
     def scratch(self) -> Iterator[None]:
-        """Inside, parts can be registered that are forgotten afterwards: for trying one out.
-
-        Yields:
-            Nothing; parts registered before stay.
-        """
+        """Inside, parts can be registered that are forgotten afterwards: for trying one out."""
         before = {name: self[name] for name in self if name in self._parts}
         try:
             yield
@@ -133,21 +121,10 @@ class Directory(Mapping[str, Entry], Generic[Entry]):
 
 
 class Registry(Directory[type[Part]], Generic[Part]):
-    """The classes of one kind of part, by name; each is built from text or JSON."""
+    """The classes (or builders) of one kind of part, by name; each is built from text or JSON."""
 
     def parse(self, text: str, **fixed: Any) -> Part:
-        """A part from its name and options, as in `psi:kappa=0.9`; `fixed` are fields that the text may not set.
-
-        Args:
-            text: The name, and options after a colon, separated by commas.
-            **fixed: Fields that the text may not set.
-
-        Returns:
-            The part with these options.
-
-        Raises:
-            ValueError: If a name or an option is unknown, missing, or has a value of a wrong type.
-        """
+        """A part from its name and options, as in `psi:kappa=0.9`; `fixed` are fields that the text may not set."""
         name, _, options = text.partition(":")
         part = self[name]
         known = options_of(part, fixed)
@@ -164,31 +141,26 @@ class Registry(Directory[type[Part]], Generic[Part]):
         return part(**values, **fixed)
 
     def record(self, part: Part, skip: tuple[str, ...] = ()) -> dict[str, Any]:
-        """The part as JSON: its name and its fields, without those in `skip`.
-
-        Args:
-            part: An instance of a registered class.
-            skip: Names of fields to leave out.
-
-        Returns:
-            JSON values, for `restore`.
-        """
+        """The part as JSON: its name and its fields, without those in `skip`."""
         kept = [item.name for item in fields(part) if item.init and item.name not in skip]  # type: ignore[arg-type]
         return {"name": part.name} | {name: getattr(part, name) for name in kept}  # type: ignore[attr-defined]
 
+    def name_of(self, part: Any) -> str | None:
+        """The name under which exactly this class is registered, here or by an entry point; None if it is not."""
+        for name in self:
+            with suppress(ValueError):  # an entry point of another package that cannot be loaded
+                if self[name] is type(part):
+                    return name
+        return None
+
+    def options(self, part: Part, skip: tuple[str, ...] = ()) -> list[str]:
+        """The options of a part that are not at their defaults, as `parse` reads them."""
+        defaults = {item.name: item.default for item in fields(part)}  # type: ignore[arg-type]
+        chosen = {name: getattr(part, name) for name in defaults if name not in skip}
+        return [f"{key}={value}" for key, value in chosen.items() if value is not None and value != defaults[key]]
+
     def restore(self, record: Any, **fixed: Any) -> Part:
-        """The inverse of `record`; whatever is unknown in it is named with the nearest known name.
-
-        Args:
-            record: What `record` gave.
-            **fixed: Fields that were left out of it.
-
-        Returns:
-            The same part.
-
-        Raises:
-            ValueError: If it is not an object with a known name, or an option is unknown or has a wrong type.
-        """
+        """The inverse of `record`; whatever is unknown in it is named with the nearest known name."""
         if not isinstance(record, dict) or not isinstance(record.get("name"), str):
             raise ValueError(f"a {self.kind} is stored as an object with a name, got {str(record)[:80]}")
         values = {key: value for key, value in record.items() if key != "name"}
@@ -199,7 +171,7 @@ def _path(part: Any) -> str:
     return f"{part.__module__}.{part.__qualname__}"
 
 
-def build(part: type[Part], values: Mapping[str, Any], what: str, **fixed: Any) -> Part:
+def build(part: Callable[..., Part], values: Mapping[str, Any], what: str, **fixed: Any) -> Part:
     """A dataclass from JSON values, in which lists are tuples; an unknown option is named with the nearest one."""
     known = options_of(part, fixed)
     for key, value in values.items():
@@ -215,16 +187,16 @@ def build(part: type[Part], values: Mapping[str, Any], what: str, **fixed: Any) 
         raise ValueError(f"{what} cannot be built from its record: {error or type(error).__name__}") from error
 
 
-def options_of(part: type[Any], fixed: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def options_of(part: Callable[..., Any], fixed: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """The options of a part and their types, without the `fixed` ones."""
     hints = get_type_hints(part)
-    return {item.name: hints[item.name] for item in fields(part) if item.init and item.name not in (fixed or {})}
+    return {name: hints[name] for name in inspect.signature(part).parameters if name not in (fixed or {})}
 
 
-def required_of(part: type[Any]) -> list[str]:
+def required_of(part: Callable[..., Any]) -> list[str]:
     """The options of a part that have no default."""
-    found = [item for item in fields(part) if item.init]
-    return [item.name for item in found if item.default is MISSING and item.default_factory is MISSING]
+    found = inspect.signature(part).parameters.values()
+    return [item.name for item in found if item.default is inspect.Parameter.empty]
 
 
 def _fits(value: Any, kind: Any) -> bool:

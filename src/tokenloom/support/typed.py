@@ -6,10 +6,9 @@ An annotation is the one place that says what is expected, so nothing is written
 
 import functools
 import inspect
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
-from types import NoneType, UnionType
+from types import FunctionType, NoneType, UnionType
 from typing import Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from torch import Tensor
@@ -29,44 +28,25 @@ WORDS: dict[Any, str] = {
 
 
 def checked(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """The function, with a `ValueError` that says which argument has a wrong type.
-
-    What it calls in turn is called by the library, which knows its own types: only the outermost call is checked.
-    """
+    """The function, with a `ValueError` that says which argument has a wrong type; for what users call."""
     signature = inspect.signature(function)
+    fitting: set[tuple[str, type, Any]] = set()  # what has been checked before: a name, a type and a dtype
 
     @functools.wraps(function)
     def call(*args: Parameters.args, **options: Parameters.kwargs) -> Result:
-        if _inside.a_call:
-            return function(*args, **options)
-        hints = _hints(function)
         try:
             bound = signature.bind(*args, **options).arguments
         except TypeError as error:
             raise TypeError(f"{function.__name__}() {error}") from None
         for name, value in bound.items():
-            check_type(name, value, hints.get(name, Any))
-        _inside.a_call = True
-        try:
-            return function(*args, **options)
-        finally:
-            _inside.a_call = False
+            key = (name, type(value), getattr(value, "dtype", None))
+            if key not in fitting:
+                check_type(name, value, _hints(function).get(name, Any))
+                if type(value).__module__ != "builtins":  # whose content counts: a number, a text, a list
+                    fitting.add(key)
+        return function(*args, **options)
 
     return call
-
-
-class _Inside(threading.local):
-    """Whether this thread is inside a checked call."""
-
-    a_call = False
-
-
-_inside = _Inside()
-
-
-def inside_a_call() -> bool:
-    """Whether a checked function has called what runs here."""
-    return _inside.a_call
 
 
 def check_fields(part: Any) -> None:
@@ -151,8 +131,9 @@ def got(value: Any, hint: Any) -> str:
         return "a numpy array; pass torch.from_numpy(x)" if tensor else f"{value!r} of numpy; convert it first"[:80]
     if isinstance(value, Tensor):
         return f"a tensor of shape {list(value.shape)} and {value.dtype}"
-    if isinstance(value, type):
-        return f"the class {value.__name__} itself; build one, as in {value.__name__}(...)"
+    if isinstance(value, type | FunctionType) and "function" not in in_words(hint):
+        kind = "class" if isinstance(value, type) else "function"
+        return f"the {kind} {value.__name__} itself; build one, as in {value.__name__}(...)"
     if isinstance(value, list | tuple) and tensor and "pair" not in in_words(hint):
         return f"a {type(value).__name__}; pass torch.tensor(x)"
     shown = repr(value)

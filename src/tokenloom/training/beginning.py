@@ -6,7 +6,6 @@ Everything the model says of itself becomes a default: the method with its optio
 schedule, the tokenizer and how text is cut into rows.  Another method may be named where the network allows it.
 """
 
-from dataclasses import fields
 from typing import Any
 
 from tokenloom.data.base import Source, source_of
@@ -15,10 +14,10 @@ from tokenloom.data.text import TextSource
 from tokenloom.models.loading import is_foreign
 from tokenloom.models.model import DiffusionModel
 from tokenloom.models.store import load_model, model_folder
-from tokenloom.processes.base import Process
-from tokenloom.schedules import Schedule
+from tokenloom.schedules import SCHEDULES, Schedule
 from tokenloom.training.build import NAMES
 from tokenloom.training.config import OptimiserConfig, TrainConfig
+from tokenloom.training.methods import method_text
 
 LENGTH = 128
 """Tokens per row of a model that reads any number."""
@@ -33,14 +32,12 @@ def settings_from(source: str) -> TrainConfig:
         )
     model = load_model(source)
     process = model.process
-    if process.method is None:
-        raise ValueError(f"{source} denoises {type(process).__name__}, which has no training method of its own")
     return TrainConfig(
         recipe=model_name(source),
         begin=source,
-        method=_text(process.method, process, ("vocab_size", "schedule")),
+        method=method_text(process),
         predicts=NAMES[model.predicts],
-        schedule=_text(process.schedule.name, process.schedule, ()),  # type: ignore[attr-defined]
+        schedule=_text(process.schedule),
         max_minutes=10,
         data=_data(model, source),
         optimiser=OptimiserConfig(lr=1e-4, warmup=100, batch=16, ema=0.999),
@@ -63,9 +60,8 @@ def _data(model: DiffusionModel, source: str) -> Source:
     return source_of(record) if record else MarkovSource()
 
 
-def _text(name: str, part: Process | Schedule, skip: tuple[str, ...]) -> str:
-    """A part as its registry parses it, with the options that are not at their defaults."""
-    chosen = {item.name: getattr(part, item.name) for item in fields(part) if item.name not in skip}
-    fixed = {item.name: item.default for item in fields(part)}
-    options = [f"{key}={value}" for key, value in chosen.items() if value is not None and value != fixed[key]]
+def _text(schedule: Schedule) -> str:
+    """A schedule as its registry parses it, with the options that are not at their defaults."""
+    options = SCHEDULES.options(schedule)
+    name: str = schedule.name  # type: ignore[attr-defined]
     return f"{name}:{','.join(options)}" if options else name

@@ -14,45 +14,31 @@ from tokenloom.nn.base import NETWORKS, Task
 from tokenloom.nn.size import heads_for
 from tokenloom.objectives import OBJECTIVES, Bound, CrossEntropy, Objective
 from tokenloom.posteriors import REPRESENTATIONS, Posterior
-from tokenloom.processes import PROCESSES, Process
-from tokenloom.processes.any_noise import MIXTURES
 from tokenloom.schedules import SCHEDULES
 from tokenloom.support.about import About
-from tokenloom.support.checks import nearest
 from tokenloom.training.config import Predicts, TrainConfig
+from tokenloom.training.methods import Method, method_of
 from tokenloom.training.ranges import check_ranges, check_size
 
 NAMES: dict[type[Posterior], Predicts] = {kind: name for name, kind in REPRESENTATIONS.items()}  # type: ignore[misc]
 
 
-def methods() -> dict[str, str]:
-    """The training methods, each with the name of its process, or mixture of them, in the registry."""
-    found = {name: PROCESSES[name] for name in PROCESSES}
-    trained = {kind.method: name for name, kind in found.items() if kind.method is not None}
-    return trained | {name: name for name in MIXTURES}
-
-
-def process_of(config: TrainConfig, vocab_size: int) -> Process:
-    """The process that a method stands for, on a vocabulary."""
-    method, _, options = config.method.partition(":")
-    known = methods()
-    if method not in known:
-        raise ValueError(f"there is no method {method!r}; {nearest(method, known)}")
-    kinds = MIXTURES if method in MIXTURES else PROCESSES
-    return kinds.parse(f"{known[method]}:{options}", vocab_size=vocab_size, schedule=SCHEDULES.parse(config.schedule))
+def method_in(config: TrainConfig, vocab_size: int, data: Dataset | None = None) -> Method:
+    """The method of a config on a vocabulary; its unigrams are those of the data."""
+    return method_of(config.method, vocab_size, SCHEDULES.parse(config.schedule), None if data is None else data.train)
 
 
 def resolve(config: TrainConfig) -> TrainConfig:
     """Fill in what follows from the method, and refuse what contradicts it."""
     base = begun(config)
-    process = process_of(config, 2 if base is None else base.process.vocab_size)
+    method = method_in(config, 2 if base is None else base.process.vocab_size)
     if base is None:
-        config = _with_network(config, process)
-    named = config.objective or process.default_objective.partition(":")[0]
+        config = _with_network(config, method)
+    named = config.objective or method.objective.partition(":")[0]
     config = replace(
         config,
-        predicts=config.predicts or NAMES[process.default_predicts],
-        objective=config.objective or process.default_objective,
+        predicts=config.predicts or NAMES[method.predicts],
+        objective=config.objective or method.objective,
     )
     if config.out is None:
         name = f"{config.recipe}-{config.method}-{config.predicts}-{named}"
@@ -63,9 +49,13 @@ def resolve(config: TrainConfig) -> TrainConfig:
     if base is None:
         config = _with_heads(config)
     else:
-        base = DiffusionModel(base.network, process, predicts=representation(config))  # or the network refuses
+        base = DiffusionModel(base.network, method.process, predicts=representation(config))  # or the network refuses
+        if method.mixed and not base.reads_evidence:
+            raise ValueError(
+                f"--method {config.method} trains a network that reads the evidence, and {config.begin} does not"
+            )
     hollow = bool(getattr(NETWORKS[config.network.kind], "hollow", False)) if base is None else base.hollow
-    _check_predicts(config, process, hollow)
+    _check_predicts(config, method, hollow)
     if base is None:
         check_size(config, task_of(config, config.data.outline()))
     return config
@@ -80,8 +70,9 @@ def begun(config: TrainConfig) -> DiffusionModel | None:
     return load_model(own if gone else config.begin)
 
 
-def _with_network(config: TrainConfig, process: Process) -> TrainConfig:
+def _with_network(config: TrainConfig, method: Method) -> TrainConfig:
     """The config with a network that suits the method."""
+    process = method.process
     kind = NETWORKS[config.network.kind]
     for name, found, options in (
         ("network", config.network, kind.Options),
@@ -102,11 +93,11 @@ def _with_network(config: TrainConfig, process: Process) -> TrainConfig:
             f"--network.kind {config.network.kind} sees only the past and goes with --method ar, "
             f"got --method {config.method}"
         )
-    if process.sequential and config.predicts not in (None, NAMES[process.default_predicts]):
+    if process.sequential and config.predicts not in (None, NAMES[method.predicts]):
         raise ValueError(
             f"--method {config.method} predicts the next token, so leave out --predicts, got {config.predicts}"
         )
-    if process.by_evidence:
+    if method.mixed:
         if not hasattr(config.network, "conditioning"):
             raise ValueError(
                 f"--method {config.method} trains a network that reads the evidence, and --network.kind "
@@ -126,18 +117,18 @@ def _with_heads(config: TrainConfig) -> TrainConfig:
     return config
 
 
-def _check_predicts(config: TrainConfig, process: Process, hollow: bool) -> None:
+def _check_predicts(config: TrainConfig, method: Method, hollow: bool) -> None:
     """Raise unless the objective trains such a network and its figure has a bound; name what would do instead."""
-    if process.by_evidence and (config.predicts != "loo" or not isinstance(objective_of(config), CrossEntropy)):
+    if method.mixed and (config.predicts != "loo" or not isinstance(objective_of(config), CrossEntropy)):
         raise ValueError(
             f"--method {config.method} minimises the cross-entropy of a leave-one-out network; leave out --predicts "
             f"and --objective, or use ce:weight=W, got {config.predicts} and {config.objective}"
         )
 
     def check(predicts: type[Posterior]) -> None:
-        objective_of(config).check(process, predicts, hollow)
-        for part in process.parts:
-            Bound.of(part, predicts, hollow)
+        for process in method.processes:
+            objective_of(config).check(process, predicts, hollow)
+            Bound.of(process, predicts, hollow)
 
     try:
         check(representation(config))
@@ -169,12 +160,12 @@ def objective_of(config: TrainConfig) -> Objective:
 
 def task_of(config: TrainConfig, data: Outline) -> Task:
     """What the network must read and put out; the least it can be where the data is not yet known."""
-    process = process_of(config, data.vocab_size or 2)
+    method = method_in(config, data.vocab_size or 2)
     return Task(
-        num_outputs(process, representation(config)),
-        process.input_states,
+        num_outputs(method.process, representation(config)),
+        method.input_states,
         data.length or 1,
-        absorbing=process.shows_auxiliary,
+        absorbing=not method.mixed and method.process.shows_auxiliary,
         given=data.given,
         relations=data.relations,
         data=data.name,
@@ -197,7 +188,7 @@ def build_model(config: TrainConfig, data: Dataset) -> DiffusionModel:
 def _fresh(config: TrainConfig, data: Dataset) -> DiffusionModel:
     task = task_of(config, data.outline)
     check_size(config, task)
-    process = process_of(config, data.vocab_size)
+    process = method_in(config, data.vocab_size, data).process
     network = config.network.build(task)
     return DiffusionModel(network, process, predicts=representation(config), tokenizer=data.tokenizer)
 
@@ -216,6 +207,6 @@ def _continued(config: TrainConfig, data: Dataset, base: DiffusionModel) -> Diff
             f"rows of {data.length} tokens are longer than the {base.length} that {config.begin} reads; "
             f"use --data.length {base.length}"
         )
-    process, predicts = process_of(config, K), representation(config)
+    process, predicts = method_in(config, K, data).process, representation(config)
     origin = {"begun_from": config.begin} | (base.about.origin or {})
     return DiffusionModel(base.network, process, None, predicts, own or theirs, About(origin=origin))

@@ -20,10 +20,10 @@ import torch
 
 from tokenloom.data.base import Dataset
 from tokenloom.nn.size import count_parameters, heads_for
-from tokenloom.objectives.head_loss import training_loss
+from tokenloom.objectives.head_loss import loss_at
 from tokenloom.support.words import counted
 from tokenloom.training.batches import training_batch
-from tokenloom.training.build import build_model, objective_of, task_of
+from tokenloom.training.build import build_model, method_in, objective_of, task_of
 from tokenloom.training.clock import FORWARD, Clock
 from tokenloom.training.config import TrainConfig
 from tokenloom.training.reporting import Reporter
@@ -182,11 +182,13 @@ def _step_seconds(config: TrainConfig, data: Dataset, fabric: Any, limit: float)
     with fabric.init_module():  # compiling would take longer than what is timed
         model = prepare(build_model(config, data), replace(config, run=replace(config.run, compile=False)))
     optimiser, objective = adam(model, config), objective_of(config)
+    method = method_in(config, model.process.vocab_size, data)
     rows, took, begin = slice(0, config.optimiser.batch // fabric.world_size), [0.0], time.perf_counter()
     while len(took) <= 1 + TIMED_STEPS and sum(took) <= limit:
         batch = training_batch(data, config.optimiser.batch, len(took), config.run.seed, config.floor).part(rows)
         with fabric.autocast():
-            loss = training_loss(model, objective, batch.x_0, batch.t, batch.randomness, batch.given, batch.weights)
+            noisy = method.corrupted(batch.x_0, objective.times(batch.t), batch.randomness, batch.given)
+            loss = loss_at(model, objective, batch.x_0, noisy, batch.weights)
         fabric.backward(loss.mean)
         optimiser.step()
         optimiser.zero_grad()

@@ -14,30 +14,27 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.optim.swa_utils import AveragedModel
 
 from tokenloom.data.base import Dataset
 from tokenloom.models.checkpoint import Checkpoint, write_checkpoint
 from tokenloom.models.model import DiffusionModel
 from tokenloom.models.network import unwrapped
 from tokenloom.models.store import save_model
-from tokenloom.objectives.base import Objective
-from tokenloom.objectives.head_loss import training_loss
 from tokenloom.objectives.likelihood import Likelihood, Workers
 from tokenloom.support.files import write_json
 from tokenloom.support.lock import locked
 from tokenloom.support.temporary import tidy
 from tokenloom.support.words import counted
-from tokenloom.training.batches import Batch, training_batch
-from tokenloom.training.build import build_model, objective_of
+from tokenloom.training.batches import training_batch
+from tokenloom.training.build import objective_of
 from tokenloom.training.clock import Clock, ended
 from tokenloom.training.config import TrainConfig
 from tokenloom.training.fitting import fitted
 from tokenloom.training.ranges import check_batch
 from tokenloom.training.reporting import Reporter
-from tokenloom.training.setup import adam, launch, place_average, prepare, warm_average
-from tokenloom.training.sharding import Root, gather, whole
-from tokenloom.training.snapshot import find_checkpoint, restore_moments, restore_weights, tensors_of
+from tokenloom.training.setup import Learner, launch
+from tokenloom.training.sharding import gather, whole
+from tokenloom.training.snapshot import find_checkpoint, tensors_of
 from tokenloom.training.stopping import Stopping
 from tokenloom.training.validation import each_process, validate
 
@@ -100,44 +97,30 @@ def _train(
         data = config.data.load()
     if saved is None:
         config = fitted(config, data, fabric, clock, reporter)
-    with reporter.doing("building the network"), fabric.init_module():
-        torch.manual_seed(config.run.seed)
-        model = prepare(build_model(config, data), config)
-    averaged = AveragedModel(model, multi_avg_fn=warm_average(config.optimiser.ema))
-    if saved is not None:
-        restore_weights(saved, model, averaged)
-    root, averaged_root = fabric.setup_module(Root(model)), place_average(averaged, fabric)
-    optimiser = fabric.setup_optimizers(adam(model, config))
-    if saved is not None:
-        restore_moments(saved, model, optimiser)
+    with reporter.doing("building the network"):
+        learner = Learner.build(config, data, fabric, saved)
     start, best = (0, math.inf) if saved is None else (saved.step, saved.state["best"])
-    run = _Run(config, fabric, data, model, averaged, optimiser, root, averaged_root, folder, reporter, clock, best)
+    run = _Run(config, fabric, data, learner, folder, reporter, clock, best)
     with run.stopping.listening():
         return run.loop(start)
 
 
+@dataclass
 class _Run:
     """The state of a loop."""
 
-    def __init__(
-        self,
-        config: TrainConfig,
-        fabric: Any,
-        data: Dataset,
-        model: DiffusionModel,
-        averaged: AveragedModel,
-        optimiser: Any,
-        root: Any,
-        averaged_root: Root,
-        folder: Path,
-        reporter: Reporter,
-        clock: Clock,
-        best: float,
-    ) -> None:
-        self.config, self.fabric, self.data, self.model = config, fabric, data, model
-        self.averaged, self.optimiser, self.root, self.averaged_root = averaged, optimiser, root, averaged_root
-        self.folder, self.reporter, self.clock, self.best = folder, reporter, clock, best
-        self.objective, self.stopping = objective_of(config), Stopping(reporter.say)
+    config: TrainConfig
+    fabric: Any
+    data: Dataset
+    learner: Learner
+    folder: Path
+    reporter: Reporter
+    clock: Clock
+    best: float
+
+    def __post_init__(self) -> None:
+        self.objective, self.stopping = objective_of(self.config), Stopping(self.reporter.say)
+        self.model, self.averaged, self.optimiser = self.learner.model, self.learner.averaged, self.learner.optimiser
         self.not_finite = 0
         self.refused: str | None = None
         self.latest: tuple[int, dict[str, Likelihood]] | None = None
@@ -187,19 +170,18 @@ class _Run:
         for group in self.optimiser.param_groups:
             group["lr"] = rate
         torch.manual_seed(config.run.seed * 1_000_003 + step * fabric.world_size + fabric.global_rank)  # dropout
-        self.root.train()
+        self.learner.root.train()
         total = torch.zeros((), device=fabric.device)
         for piece in range(pieces):
             begin = fabric.global_rank * mine + piece * mine // pieces
             end = fabric.global_rank * mine + (piece + 1) * mine // pieces
             part = batch.part(slice(begin, end))
-            with fabric.no_backward_sync(self.root, enabled=piece + 1 < pieces):
-                loss = self.root(partial(mean_loss, self.objective, part)) * fabric.world_size
-                fabric.backward(loss)
-            total += loss.detach()
+            total += self.learner.backward(self.objective, part, fabric, last=piece + 1 == pieces)
         mean = float(fabric.all_reduce(total, reduce_op="mean"))
         clip = config.optimiser.clip
-        norm = float(whole(fabric.clip_gradients(self.root, self.optimiser, max_norm=clip, error_if_nonfinite=False)))
+        norm = float(
+            whole(fabric.clip_gradients(self.learner.root, self.optimiser, max_norm=clip, error_if_nonfinite=False))
+        )
         if math.isfinite(mean) and math.isfinite(norm):
             self.optimiser.step()
             self.averaged.update_parameters(self.model)
@@ -240,9 +222,9 @@ class _Run:
         """The bound under each process; the model is saved with the first."""
         run, fabric = self.config.run, self.fabric
         add = partial(fabric.all_reduce, reduce_op="sum")
-        workers = Workers(fabric.global_rank, fabric.world_size, add, self.averaged_root)
+        workers = Workers(fabric.global_rank, fabric.world_size, add, self.learner.averaged_root)
         rows = min(run.valid_rows, len(self.data.valid))
-        models = each_process(self.averaged_root.model)
+        models = each_process(self.learner.averaged_root.model, self.learner.method)
         with self.reporter.doing(f"step {step:,}: validating {counted(rows, 'sequence')}"), self.clock.timing("figure"):
             figures = {
                 model.process.name: validate(model, self.data, run.valid_rows, run.seed, workers) for model in models
@@ -288,8 +270,3 @@ class _Run:
         except (OSError, ValueError) as error:
             self.refused = str(error)
             self.reporter.say(f"step {step:,}: {error}; it is tried again at the next checkpoint or at the end")
-
-
-def mean_loss(objective: Objective, batch: Batch, model: DiffusionModel) -> Tensor:
-    """What a step minimises."""
-    return training_loss(model, objective, batch.x_0, batch.t, batch.randomness, batch.given, batch.weights).mean

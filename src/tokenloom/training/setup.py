@@ -2,18 +2,27 @@
 
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.optim.swa_utils import AveragedModel
 
+from tokenloom.data.base import Dataset
+from tokenloom.models.checkpoint import Checkpoint
 from tokenloom.models.model import DiffusionModel
 from tokenloom.models.network import unwrapped
 from tokenloom.nn.block import Block
+from tokenloom.objectives.base import Objective
+from tokenloom.objectives.head_loss import loss_at
 from tokenloom.support.extras import optional
+from tokenloom.training.batches import Batch
+from tokenloom.training.build import build_model, method_in
 from tokenloom.training.config import TrainConfig
+from tokenloom.training.methods import Method
 from tokenloom.training.sharding import Root, shard
+from tokenloom.training.snapshot import restore_moments, restore_weights
 
 
 def launch(config: TrainConfig) -> Any:
@@ -60,6 +69,47 @@ def adam(model: DiffusionModel, config: TrainConfig) -> torch.optim.Adam:
     """Adam as configured; the loop sets the learning rate of every step."""
     options = config.optimiser
     return torch.optim.Adam(model.parameters(), options.lr, (options.beta1, options.beta2), options.eps)
+
+
+@dataclass
+class Learner:
+    """A model, the average of its weights, and what steps them, each where its process keeps it."""
+
+    model: DiffusionModel
+    method: Method
+    averaged: AveragedModel
+    root: Any
+    """The model as a strategy wraps it."""
+    averaged_root: Root
+    optimiser: Any
+
+    @classmethod
+    def build(cls, config: TrainConfig, data: Dataset, fabric: Any, saved: Checkpoint | None) -> "Learner":
+        """Fresh, or as a checkpoint left it."""
+        with fabric.init_module():
+            torch.manual_seed(config.run.seed)
+            model = prepare(build_model(config, data), config)
+        averaged = AveragedModel(model, multi_avg_fn=warm_average(config.optimiser.ema))
+        if saved is not None:
+            restore_weights(saved, model, averaged)
+        root, averaged_root = fabric.setup_module(Root(model)), place_average(averaged, fabric)
+        optimiser = fabric.setup_optimizers(adam(model, config))
+        if saved is not None:
+            restore_moments(saved, model, optimiser)
+        method = method_in(config, model.process.vocab_size, data)
+        return cls(model, method, averaged, root, averaged_root, optimiser)
+
+    def backward(self, objective: Objective, batch: Batch, fabric: Any, last: bool) -> Tensor:
+        """Add the gradient of a part of a step, and return its loss; with the `last` part processes exchange theirs."""
+
+        def loss(model: DiffusionModel) -> Tensor:
+            noisy = self.method.corrupted(batch.x_0, objective.times(batch.t), batch.randomness, batch.given)
+            return loss_at(model, objective, batch.x_0, noisy, batch.weights).mean
+
+        with fabric.no_backward_sync(self.root, enabled=not last):
+            value: Tensor = self.root(loss) * fabric.world_size
+            fabric.backward(value)
+        return value.detach()
 
 
 def place_average(averaged: AveragedModel, fabric: Any) -> Root:

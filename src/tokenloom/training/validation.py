@@ -6,14 +6,14 @@ from tokenloom.data.base import Dataset, take
 from tokenloom.models.model import DiffusionModel
 from tokenloom.objectives.likelihood import ALONE, Likelihood, Workers, nelbo
 from tokenloom.training.batches import seeded
+from tokenloom.training.methods import Method
 
 BATCH = 64
 
 
-def each_process(model: DiffusionModel) -> list[DiffusionModel]:
-    """The model itself, or under each process of the mixture that it is trained with."""
-    parts = model.process.parts
-    return [model if part is model.process else model.with_process(part) for part in parts]
+def each_process(model: DiffusionModel, method: Method) -> list[DiffusionModel]:
+    """The model under each process that it is trained with; its own is the first."""
+    return [model, *(model.with_process(process) for process in method.processes[1:])]
 
 
 def validate(model: DiffusionModel, data: Dataset, rows: int, seed: int, workers: Workers = ALONE) -> Likelihood:

@@ -8,7 +8,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
 from tokenloom.evaluation.runs import Run
-from tokenloom.processes.base import Process
+from tokenloom.process import Process
 from tokenloom.samplers import CORRECTORS, PREDICTORS, Kernel
 from tokenloom.sudoku.solver import box_shape
 from tokenloom.sudoku.text import SIDES
@@ -72,8 +72,8 @@ def _kernel(kind: type[Kernel]) -> dict[str, Any]:
     return {
         "name": kind.name,
         "about": first_sentence(kind),
-        "needs": kind.serves.words,
-        "exact": kind.exact,
+        "needs": kind.needs,
+        "exact": kind().exact,
         "options": [option for item in fields(kind) if item.init and (option := _option(kind, item.name)) is not None],
     }
 

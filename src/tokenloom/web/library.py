@@ -11,12 +11,12 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
+from tokenloom.cells import PROCESSES
 from tokenloom.data.decoder import Decoder
 from tokenloom.evaluation.runs import Run, open_run
 from tokenloom.models.bundled import bundled_names
 from tokenloom.models.model import DiffusionModel
 from tokenloom.models.store import model_folder, under
-from tokenloom.processes import PROCESSES
 from tokenloom.support.words import nearest
 
 FIRST = "sudoku"
@@ -76,9 +76,6 @@ class Library:
 
     Args:
         names: Bundled names, runs and model folders, as the person who starts the server names them.
-
-    Raises:
-        ValueError: If one of them is not a model, or is named twice.
     """
 
     def __init__(self, names: Sequence[str]) -> None:

@@ -7,11 +7,7 @@ from tokenloom.support.checks import check_least
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of one request, and of all of them together.
-
-    Raises:
-        ValueError: If a limit is below 1.
-    """
+    """Limits of one request, and of all of them together."""
 
     length: int = 2048
     """Longest sequence, in tokens."""

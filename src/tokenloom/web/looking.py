@@ -72,12 +72,11 @@ def _laws(prediction: LazyPrediction, position: int, truncation: Truncation, dec
     laws: dict[str, Any] = {}
     kinds: tuple[tuple[str, type[OverTokens]], ...] = (("denoiser", Denoiser), ("leave_one_out", LeaveOneOut))
     for name, kind in kinds:
-        try:
-            local = prediction.at(where, kind)
-        except ValueError as error:
-            revealed = bool(process.evidence(noisy)[0, position].isposinf())
-            laws[name] = {"reason": REVEALED if revealed else str(error)}
+        revealed = bool(process.evidence(noisy)[0, position].isposinf())
+        if revealed and kind is LeaveOneOut and prediction.evaluator.model.predicts is Denoiser:
+            laws[name] = {"reason": REVEALED}
             continue
+        local = prediction.at(where, kind)
         logits = local.posterior.logits[0, 0]
         kept = None if truncation.changes_nothing else truncate(logits, truncation) > -torch.inf
         laws[name] = _bars(torch.log_softmax(logits.double(), -1), decoder, kept)

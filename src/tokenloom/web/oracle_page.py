@@ -11,10 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tokenloom.cells import PROCESSES
 from tokenloom.oracles import Oracle
 from tokenloom.posteriors import Denoiser, LeaveOneOut, conditional_log_probs, convert
-from tokenloom.processes import PROCESSES
-from tokenloom.processes.base import Process
+from tokenloom.process import Process
 from tokenloom.schedules import LinearSchedule
 from tokenloom.state import Noisy
 from tokenloom.web.requests import Table
@@ -69,7 +69,5 @@ def _steps(process: Process, noisy: Noisy, mu: Denoiser, nu: LeaveOneOut) -> tup
     clean = [torch.full_like(noisy.tokens, token) for token in range(TOKENS)]
     laws = torch.stack([process.bridge(noisy, s, x_0).dense()[0, 0] for x_0 in clean])
     average = mu.log_probs[0, 0].double().exp() @ laws
-    if LeaveOneOut not in process.bridge_takes:  # its bridge takes the denoiser, so there is nothing else to plug in
-        return average, average, average
     plugged, mistaken = (process.bridge(noisy, s, LeaveOneOut(law.logits)).dense()[0, 0] for law in (nu, mu))
     return average, plugged, mistaken

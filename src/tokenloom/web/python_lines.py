@@ -1,6 +1,5 @@
 """The lines of Python that draw what the page draws."""
 
-from tokenloom.drawing.truncation import Truncation
 from tokenloom.posteriors import Denoiser
 from tokenloom.samplers import Sampler
 from tokenloom.sudoku.text import format_grid
@@ -28,18 +27,16 @@ def python_lines(request: Draw, sampler: Sampler, name: str, length: int) -> str
         lines += _beginning(request.begin)
         options.append("begin=begin")
     options.append(f"generator=tl.RowGenerators([{request.seed}])")
-    lines.append(f"tokens = tl.Sampler.of({settings}).run(model, 1, {', '.join(options)}).tokens")
+    lines.append(f"tokens = tl.Sampler.parse({settings}).run(model, 1, {', '.join(options)}).tokens")
     return "\n".join(lines) + "\n"
 
 
 def _settings(request: Draw, sampler: Sampler) -> str:
-    asked, truncation = request.sampling, sampler.truncation or Truncation()
-    parts = [repr(asked.sampler)]
-    if asked.corrector != "none":
-        parts.append(repr(asked.corrector))
+    asked = request.sampling
+    parts = [repr(asked.kernels)]
     parts.append(f"steps={asked.steps}")
     parts += [f"{key}={getattr(asked, key)!r}" for key, usual in SHOWN.items() if getattr(asked, key) != usual]
-    if truncation.on is Denoiser:
+    if sampler.on is Denoiser and not sampler.changes_nothing:
         parts.append("on=tl.Denoiser")
     if asked.grid != "uniform":
         parts.append(f"grid={asked.grid!r}")
@@ -68,7 +65,7 @@ def _solving(request: Draw, settings: str, name: str, length: int) -> str:
             "from tokenloom.sudoku.solving import Solver, solve_puzzles",
             "from tokenloom.sudoku.text import parse_puzzles",
             f"model, puzzle = tl.load({name!r}), parse_puzzles([{puzzle!r}])",
-            f"solver = Solver(tl.Sampler.of({settings}), tries={request.tries}, seed={request.seed})",
+            f"solver = Solver(tl.Sampler.parse({settings}), tries={request.tries}, seed={request.seed})",
             "tokens = solve_puzzles(model, puzzle, solver)[0].grid",
             "",
         ]

@@ -18,7 +18,7 @@ from tokenloom.drawing.randomness import RowGenerators
 from tokenloom.evaluation.sizes import check_sampling
 from tokenloom.models.model import DiffusionModel
 from tokenloom.samplers import Sampler, Step
-from tokenloom.samplers.sampler import length_of
+from tokenloom.samplers.run import length_of
 from tokenloom.state import Noisy
 from tokenloom.sudoku.solver import BLANK
 from tokenloom.sudoku.solving import Outcome, Solver, obeys, solve_puzzles
@@ -51,8 +51,7 @@ class Frames:
             )
         if self._last is None or step.before is not self._last:  # another try begins
             self.write(step.before, step.index - 1, step.count, 0)
-        spent = step.prediction.evaluator.evaluations
-        self.write(step.after, step.index, step.count, int(spent[0]))
+        self.write(step.after, step.index, step.count, int(step.evaluations[0]))
 
     def write(self, noisy: Noisy, index: int, count: int, evaluations: int) -> None:
         """Write one state, as what changed since the last one where there was one."""
@@ -101,15 +100,12 @@ def draw(request: Draw, entry: Entry, limits: Limits, job: Job) -> None:
 def _draw_once(request: Draw, model: DiffusionModel, sampler: Sampler, length: int, frames: Frames) -> dict[str, Any]:
     prepared = sampler.for_model(model).predictor.prepare(model)
     begin = None if request.begin is None else noisy_of(request.begin, prepared)
-    samples = sampler.run(
-        model,
-        1,
-        length=length,
-        given=given_of(request, length),
-        generator=RowGenerators([request.seed]),
-        on_step=frames,
-        begin=begin,
+    run = sampler.steps(
+        model, 1, length=length, given=given_of(request, length), generator=RowGenerators([request.seed]), begin=begin
     )
+    for step in run:
+        frames(step)
+    samples = run.samples
     return {"tokens": samples.tokens[0].tolist(), "evaluations": int(samples.evaluations[0])}
 
 

@@ -31,11 +31,11 @@ def _auxiliary(state: State, model: Model) -> Tensor | None:
     """U as whole numbers, tau as numbers, as the process has them."""
     if state.aux is None:
         if model.process.lifted:
-            raise ValueError(f"a state of {type(model.process).__name__} needs its auxiliary variable")
+            raise ValueError(f"a state of {model.process.title} needs its auxiliary variable")
         return None
     like = model.process.prior(1, 1, torch.Generator().manual_seed(0)).aux
     if like is None:
-        raise ValueError(f"a state of {type(model.process).__name__} has no auxiliary variable; leave it out")
+        raise ValueError(f"a state of {model.process.title} has no auxiliary variable; leave it out")
     return torch.tensor([state.aux], dtype=torch.float64).to(like.dtype)
 
 

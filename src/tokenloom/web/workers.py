@@ -115,11 +115,7 @@ class Workers:
         return self._inside
 
     def start(self, work: Callable[[Job], None]) -> Job:
-        """A job whose lines can be read from now on; an error is its last line.
-
-        Raises:
-            BusyError: If the line is full.
-        """
+        """A job whose lines can be read from now on; an error is its last line."""
         before, job = self._enter(), Job()
         self._jobs.add(job)
         if before:

@@ -135,7 +135,7 @@ def test_the_bound_of_duo_is_that_of_a_leave_one_out_posterior() -> None:
     x_0 = torch.randint(0, V, (4, 9), generator=generator)
     t = TIMES.double()
     noisy = Noisy(TOKENS, t, process.alpha(t))
-    ours = tl.objectives.UniformNELBO().per_token(tl.LeaveOneOut(logits), x_0, noisy, process)
+    ours = tl.objectives.MarkovNELBO().per_token(tl.LeaveOneOut(logits), x_0, noisy, process)
     theirs = nelbo_of_duo(logits, TOKENS, x_0, noisy.alpha_t, process.schedule.alpha_prime(t))
     assert (ours - theirs).abs().max() < 1e-11
 

@@ -106,7 +106,7 @@ class Scorer:
     @property
     def any_order(self) -> bool:
         """Whether the bound is summed over the number of lost tokens."""
-        return self.model.process.masking and self.model.predicts is not Score
+        return self.model.process.masking and not self.model.process.lifted and self.model.predicts is not Score
 
     @property
     def estimator(self) -> str:
@@ -165,7 +165,8 @@ class Scorer:
         x_0, given = (part.expand(len(lost), -1) for part in (row.x_0, row.given))
         process.check_clean(x_0, given)
         t = process.time_at(1 - level).clamp(0, 1)
-        tokens = x_0.masked_fill(lost, process.mask)  # type: ignore[attr-defined]  # masking processes have one
+        assert process.mask is not None  # the bound in any order is for masks
+        tokens = x_0.masked_fill(lost, process.mask)
         noisy = Noisy(tokens, t, process.alpha(t), None, given).to(device)
         loss = loss_at(self.model, CrossEntropy(), x_0.to(device), noisy, weights.expand_as(x_0).to(device))
         return loss.per_token.sum(-1, dtype=torch.float64).cpu() * weights.squeeze(-1)
@@ -194,7 +195,8 @@ class Scorer:
         process, hidden = self.model.process, ~given
         for left in range(free, 0, -1):
             t = process.time_at(torch.full((1,), 1 - left / free, device=x_0.device, dtype=torch.float64)).clamp(0, 1)
-            tokens = x_0.masked_fill(hidden, process.mask)  # type: ignore[attr-defined]
+            assert process.mask is not None
+            tokens = x_0.masked_fill(hidden, process.mask)
             logits = self._logits(Noisy(tokens, t, process.alpha(t), None, given), hidden)
             surest = logits.log_softmax(-1).amax(-1).argmax()
             position = hidden[0].nonzero()[surest]

@@ -46,6 +46,6 @@ class HarnessOptions:
 
     def build_sampler(self) -> Sampler:
         """The sampler that these settings stand for."""
-        return Sampler.of(
-            self.sampler, self.corrector, steps=self.steps, temperature=self.temperature, top_p=self.top_p
+        return Sampler.parse(
+            self.sampler, corrector=self.corrector, steps=self.steps, temperature=self.temperature, top_p=self.top_p
         )

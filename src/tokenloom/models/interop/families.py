@@ -11,14 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from tokenloom.cells import AbsorbingUniform, Hybrid, Masked, MaxCoupling, Uniform
 from tokenloom.models.interop.ddit import Sizes, TimeInput
 from tokenloom.posteriors import Denoiser, LeaveOneOut, Posterior
-from tokenloom.processes.absorbing import AbsorbingUniform
-from tokenloom.processes.base import Process
-from tokenloom.processes.hybrid import Hybrid
-from tokenloom.processes.masked import Masked
-from tokenloom.processes.max_coupling import MaxCoupling
-from tokenloom.processes.uniform import Uniform
+from tokenloom.process import Process
 from tokenloom.schedules import LinearSchedule
 from tokenloom.support.checks import nearest
 
@@ -202,7 +198,7 @@ FAMILIES: dict[str, Callable[[Config, Sizes, str, str], Plan]] = {
 }
 
 
-def _masked(sizes: Sizes, eps: float) -> Masked:
+def _masked(sizes: Sizes, eps: float) -> Process:
     """The mask is the last row; BERT's vocabulary has one of its own."""
     schedule = LinearSchedule(eps=eps)
     if sizes.rows == BERT_ROWS:

@@ -17,6 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from tokenloom.cells import Masked
 from tokenloom.models.interop.large import large
 from tokenloom.models.interop.source import Content, Located, locate_source, read_content
 from tokenloom.models.interop.vocabulary import Vocabulary, framed, read_vocabulary, tokenizer_of
@@ -27,7 +28,6 @@ from tokenloom.nn.bidirectional import BidirectionalConfig, BidirectionalLM
 from tokenloom.nn.hugging_face import Pretrained, PretrainedConfig, build_pretrained, longest_sequence
 from tokenloom.nn.masked_lm import MaskedLM, MaskedLMConfig
 from tokenloom.posteriors import Denoiser
-from tokenloom.processes.masked import Masked
 from tokenloom.schedules import LinearSchedule
 from tokenloom.support.about import About
 from tokenloom.support.extras import optional
@@ -255,7 +255,7 @@ def _report(plan: Plan, model: DiffusionModel, ignored: list[str]) -> dict[str, 
         "parameters": f"{sum(parameter.numel() for parameter in network.parameters()):,}",
         "network": f"{network.name}, length {network.length}, frame {frame}",
         "vocabulary": f"{K:,} ids, mask {plan.mask:,}; {int(plan.forbidden.sum()):,} are never predicted",
-        "process": f"{type(model.process).__name__}, {model.process.schedule}",
+        "process": f"{model.process.title}, {model.process.schedule}",
         "time input": "none",
         "predicts": "Denoiser: it was trained to restore masked tokens" + (", one position later" if aligned else ""),
         "tokenizer": "none" if model.tokenizer is None else f"{model.tokenizer.vocab_size:,} ids, rows cut as 'wrap'",

@@ -162,7 +162,7 @@ def _report(
         "parameters": f"{sizes.parameters:,}, the number that its sizes require",
         "network": f"width {sizes.width}, depth {sizes.depth}, heads {target.heads}, length {target.length}",
         "vocabulary": f"{K:,} tokens" + ("" if mask is None else f", mask {mask:,}") + f"; {V:,} rows stored",
-        "process": f"{type(plan.process).__name__}, {plan.process.schedule}",
+        "process": f"{plan.process.title}, {plan.process.schedule}",
         "time input": clock,
         "predicts": f"{plan.predicts.__name__}: {plan.why}",
         "tokenizer": "none" if tokenizer is None else f"{tokenizer.vocab_size:,} ids, rows cut as {plan.packing!r}",

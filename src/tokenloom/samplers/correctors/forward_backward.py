@@ -9,10 +9,11 @@ the chain with rates forward + reverse.  It looks at nothing to decide what to r
 
 from dataclasses import dataclass
 
+from tokenloom.couplings.steps import forward
 from tokenloom.drawing.randomness import Randomness
+from tokenloom.process import Process
 from tokenloom.samplers.evaluator import Evaluator
 from tokenloom.samplers.kernel import CORRECTORS, Corrector
-from tokenloom.samplers.needs import MARKOV
 from tokenloom.samplers.predictors.ancestral import Ancestral
 from tokenloom.state import Noisy
 from tokenloom.support.checks import check_least
@@ -21,19 +22,22 @@ from tokenloom.support.checks import check_least
 @CORRECTORS.register("forward-backward")
 @dataclass(frozen=True)
 class ForwardBackward(Corrector):
-    """Up and down again.
-
-    Raises:
-        ValueError: If `steps` is below 1, or `amount` not in (0, 1).
-    """
+    """Up and down again."""
 
     steps: int = 1
     """Corrector steps after each predictor step."""
     amount: float = 0.05
     """The share of the signal that is lost and regained."""
 
-    serves = MARKOV
-    exact = False
+    needs = "a Markov process without an auxiliary variable"
+
+    @property
+    def exact(self) -> bool:
+        return False
+
+    @classmethod
+    def supports(cls, process: Process) -> bool:
+        return process.markov and not process.lifted
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -49,6 +53,6 @@ class ForwardBackward(Corrector):
         process = evaluate.process
         later = process.time_at((1 - self.amount) * noisy.alpha_t).clamp(max=1)
         for _ in range(self.steps):
-            noised = process.move_to(noisy, process.forward(noisy, later).draw(generator), later)
+            noised = process.move_to(noisy, forward(process, noisy, later).draw(generator), later)
             noisy = Ancestral().step(evaluate, noised, noisy.t, generator)
         return noisy

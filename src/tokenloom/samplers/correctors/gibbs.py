@@ -19,33 +19,40 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from tokenloom.couplings.steps import marginal
+from tokenloom.drawing.chunks import CACHED, by_chunks
+from tokenloom.drawing.log_space import log_total
 from tokenloom.drawing.randomness import Randomness, uniform
-from tokenloom.posteriors import LeaveOneOut, conditional_log_probs
+from tokenloom.posteriors import LeaveOneOut, gibbs_conditional
+from tokenloom.process import Process
 from tokenloom.samplers.evaluator import Evaluator, LazyPrediction
-from tokenloom.samplers.kernel import CORRECTORS, Corrector, uniform_pair
-from tokenloom.samplers.needs import DOUBT
+from tokenloom.samplers.kernel import CORRECTORS, Corrector, in_doubt, uniform_pair
+from tokenloom.samplers.local_prediction import LocalPrediction
 from tokenloom.samplers.selection import gumbel, smallest
 from tokenloom.state import Noisy
 from tokenloom.support.checks import check_least
-from tokenloom.support.chunks import CACHED, by_chunks
-from tokenloom.support.log_space import log_total
-from tokenloom.types import Flags, PerPosition
+from tokenloom.types import PerPosition
 
 
 @dataclass(frozen=True)
 class Gibbs(Corrector):
-    """What the scans share.
-
-    Raises:
-        ValueError: If `steps` or `parallel` is below 1.
-    """
+    """What the scans share."""
 
     steps: int = 1
     """Corrector steps after each predictor step, m."""
     parallel: int = 1
     """Positions redrawn at once, k."""
 
-    serves = DOUBT
+    needs = "a process that leaves every token in doubt"
+
+    @property
+    def exact(self) -> bool:
+        """Positions that are redrawn at once do not see each other: several leave p_t only nearly invariant."""
+        return self.parallel == 1
+
+    @classmethod
+    def supports(cls, process: Process) -> bool:
+        return in_doubt(process)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -55,38 +62,17 @@ class Gibbs(Corrector):
     def evaluations(self) -> int:
         return self.steps
 
-    def look(self, prediction: LazyPrediction) -> LazyPrediction:
-        """What the choice looks at before it is made.
-
-        Args:
-            prediction: The prediction at the current state.
-
-        Returns:
-            The same prediction, with what was computed for the choice kept for the draw.
-        """
-        return prediction
-
     @abstractmethod
-    def choose(self, prediction: LazyPrediction, order: PerPosition, index: int) -> Flags:
-        """The positions to redraw.
-
-        Args:
-            prediction: The prediction at the current state.
-            order: Uniform numbers, one per position.
-            index: The corrector steps done before, in the whole run.
-
-        Returns:
-            Flags of the positions.
-        """
+    def choose(self, prediction: LazyPrediction, order: PerPosition, index: int) -> LocalPrediction:
+        """The positions to redraw, with the prediction at each."""
 
     def correct(self, evaluate: Evaluator, noisy: Noisy, generator: Randomness | None, call: int) -> Noisy:
         process = evaluate.process
         for step in range(self.steps):
             order = uniform(tuple(noisy.tokens.shape), generator, noisy.tokens.device)
             branch, token = uniform_pair(noisy, generator)
-            prediction = self.look(evaluate(noisy))
-            local = prediction.at(self.choose(prediction, order, call * self.steps + step), LeaveOneOut)
-            conditional = process.marginal(local.noisy, local.posterior)
+            local = self.choose(evaluate(noisy), order, call * self.steps + step)
+            conditional = marginal(process, local.noisy, local.posterior)
             noisy = process.move_to(noisy, local.draw_from(conditional, noisy.tokens, branch, token), noisy.t)
         return noisy
 
@@ -94,30 +80,29 @@ class Gibbs(Corrector):
 @CORRECTORS.register("informed")
 @dataclass(frozen=True)
 class Informed(Gibbs):
-    """The positions of smallest margin (`alg:pc`).
-
-    Raises:
-        ValueError: If `temperature` is negative or infinite, `steps` or `parallel` below 1.
-    """
+    """The positions of smallest margin (`alg:pc`)."""
 
     temperature: float = 0.0
     """0 takes the smallest margins; above, margin / temperature + Gumbel noise decides."""
 
-    exact = False
+    @property
+    def exact(self) -> bool:
+        return False
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0 <= self.temperature < math.inf:
             raise ValueError(f"temperature must be in [0, inf), got {self.temperature}")
 
-    def look(self, prediction: LazyPrediction) -> LazyPrediction:
-        return prediction.keeping(prediction.noisy.free)
-
-    def choose(self, prediction: LazyPrediction, order: PerPosition, index: int) -> Flags:
-        scores = margins(prediction)
+    def choose(self, prediction: LazyPrediction, order: PerPosition, index: int) -> LocalPrediction:
+        everywhere = prediction.at(prediction.noisy.free, LeaveOneOut, truncated=False)
+        scores = margins(everywhere, prediction.noisy, prediction.evaluator.process)
         if self.temperature > 0:
             scores = scores / self.temperature - gumbel(order)
-        return smallest(scores, self.parallel, order)
+        chosen = smallest(scores, self.parallel, order)
+        if prediction.evaluator.truncation is None:
+            return everywhere.among(chosen)
+        return prediction.at(chosen, LeaveOneOut)
 
 
 @CORRECTORS.register("random-scan")
@@ -125,8 +110,9 @@ class Informed(Gibbs):
 class RandomScan(Gibbs):
     """Positions in random order."""
 
-    def choose(self, prediction: LazyPrediction, order: PerPosition, index: int) -> Flags:
-        return smallest(order.masked_fill(~prediction.noisy.free, torch.inf), self.parallel)
+    def choose(self, prediction: LazyPrediction, order: PerPosition, index: int) -> LocalPrediction:
+        chosen = smallest(order.masked_fill(~prediction.noisy.free, torch.inf), self.parallel)
+        return prediction.at(chosen, LeaveOneOut)
 
 
 @CORRECTORS.register("scan")
@@ -134,30 +120,21 @@ class RandomScan(Gibbs):
 class DeterministicScan(Gibbs):
     """Free positions in reading order, continuing where the last step ended."""
 
-    def choose(self, prediction: LazyPrediction, order: PerPosition, index: int) -> Flags:
+    def choose(self, prediction: LazyPrediction, order: PerPosition, index: int) -> LocalPrediction:
         free = prediction.noisy.free
         count = free.sum(1, keepdim=True).clamp(min=1)
         rank = free.cumsum(1) - 1
-        return free & ((rank - index * self.parallel) % count < self.parallel)
+        return prediction.at(free & ((rank - index * self.parallel) % count < self.parallel), LeaveOneOut)
 
 
-def margins(prediction: LazyPrediction) -> PerPosition:
-    """The margin of every position, +inf where it is given; from the prediction before truncation.
-
-    Args:
-        prediction: The prediction at a state.
-
-    Returns:
-        Nats; the smaller, the less the other positions support a token.
-    """
-    noisy, process = prediction.noisy, prediction.evaluator.process
-    local = prediction.at(noisy.free, LeaveOneOut, truncated=False)
+def margins(local: LocalPrediction, noisy: Noisy, process: Process) -> PerPosition:
+    """The margin of every position, +inf where it is given."""
     logits, own_index = local.posterior.logits.squeeze(1), local.noisy.tokens
 
     def margin(part: slice) -> Tensor:
         if not process.uniform_noise:
             rows = LeaveOneOut(logits[part].unsqueeze(1))
-            law = conditional_log_probs(rows, local.noisy.sequences(part), process).double().squeeze(1)
+            law = gibbs_conditional(rows, local.noisy.sequences(part), process).double().squeeze(1)
             return law.gather(-1, own_index[part]) - law.scatter(-1, own_index[part], -torch.inf).amax(-1, keepdim=True)
         own = logits[part].gather(-1, own_index[part])
         others = logits[part].float().scatter(-1, own_index[part], -torch.inf)

@@ -1,11 +1,10 @@
 r"""Ancestral sampling: x_s from the bridge, averaged over or plugged with the prediction at x_t.
 
-    x_s^l  ~  w_stay [. = x_t^l] + w_prediction nu^l + w_noise pi        (`processes/bridges.py`)
+    x_s^l  ~  w_stay [. = x_t^l] + w_prediction nu^l + w_noise w        (`couplings/base.py`)
 
-For UDM either the leave-one-out posterior is plugged in (`eq:param_plug_in`) or the bridge is averaged over the
-denoiser (`eq:param_marginalization`): with exact posteriors the same law (`prop:loo`), and by default whichever the
-model predicts.  MDM (`eq:mdm-bridge`), AUDM with its U fixed (`alg:audm-sampler`), max coupling and MUDM with its tau
-fixed average over their denoisers.
+Either the leave-one-out posterior is plugged in (`eq:param_plug_in`) or the bridge is averaged over the denoiser
+(`eq:param_marginalization`): with exact posteriors the same law under every process (`prop:loo`), and by default
+whichever the model predicts.  AUDM has its U fixed here (`alg:audm-sampler`), and MUDM its tau.
 
 The weight of staying is least where the prediction has no mass on x_t.  That bound is known beforehand, so most
 positions are settled by their first uniform number and only the others are predicted.
@@ -14,6 +13,7 @@ positions are settled by their first uniform number and only the others are pred
 from dataclasses import dataclass
 from typing import Literal
 
+from tokenloom.couplings.steps import bridge, stay_bound
 from tokenloom.drawing.randomness import Randomness
 from tokenloom.models.protocol import Model
 from tokenloom.posteriors import Denoiser, LeaveOneOut, OverTokens
@@ -31,20 +31,20 @@ class Ancestral(Predictor):
     """The bridge of the process."""
 
     through: Literal["model", "plug-in", "marginalised"] = "model"
-    """Which extension of UDM's bridge: of the leave-one-out posterior, the denoiser, or what the model predicts."""
+    """What the bridge is made from: the leave-one-out posterior, the denoiser, or what the model predicts."""
 
     def check(self, model: Model) -> None:
         super().check(model)
-        if self.through != "model" and THROUGH[self.through] not in model.process.bridge_takes:
+        if self.through == "plug-in" and model.predicts is Denoiser and model.process.reveals:
             raise ValueError(
-                f"the {self.through} bridge takes the {THROUGH[self.through].__name__}, and that of "
-                f"{type(model.process).__name__} does not; leave `through` at model"
+                f"the plug-in bridge takes the LeaveOneOut, which a model that predicts the Denoiser under "
+                f"{model.process.title} cannot tell; leave `through` at model"
             )
 
     def step(self, evaluate: Evaluator, noisy: Noisy, s: PerRow, generator: Randomness | None) -> Noisy:
         process = evaluate.process
         branch, token = uniform_pair(noisy, generator)
         kind = evaluate.step_kind if self.through == "model" else THROUGH[self.through]
-        local = evaluate(noisy).at(branch >= process.stay_bound(noisy, s), kind)
-        law = process.bridge(local.noisy, local.of_row(s), local.posterior)
+        local = evaluate(noisy).at(branch >= stay_bound(process, noisy, s), kind)
+        law = bridge(process, local.noisy, local.of_row(s), local.posterior)
         return process.move_to(noisy, local.draw_from(law, noisy.tokens, branch, token), s)

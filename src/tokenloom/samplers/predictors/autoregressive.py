@@ -1,7 +1,7 @@
 r"""Left to right, for a causal model: x^l ~ p(. | x^1 .. x^{l-1}), one evaluation per position, whatever `steps` says.
 
 The grid only says where the driver looks: at time t the first (1 - t) L positions are written
-(`processes/left_to_right.py`).
+(`couplings/left_to_right.py`).
 """
 
 from dataclasses import dataclass
@@ -10,9 +10,9 @@ import torch
 
 from tokenloom.drawing.randomness import Randomness, uniform
 from tokenloom.posteriors import LeaveOneOut
+from tokenloom.process import Process
 from tokenloom.samplers.evaluator import Evaluator
 from tokenloom.samplers.kernel import PREDICTORS, Predictor
-from tokenloom.samplers.needs import CAUSAL
 from tokenloom.state import Noisy
 from tokenloom.types import PerRow
 
@@ -22,8 +22,11 @@ from tokenloom.types import PerRow
 class Autoregressive(Predictor):
     """One position after the other."""
 
-    sequential = True
-    serves = CAUSAL
+    needs = "a causal model"
+
+    @classmethod
+    def supports(cls, process: Process) -> bool:
+        return process.sequential
 
     def step(self, evaluate: Evaluator, noisy: Noisy, s: PerRow, generator: Randomness | None) -> Noisy:
         process, free = evaluate.process, noisy.free

@@ -18,9 +18,9 @@ from torch import Tensor
 
 from tokenloom.drawing.randomness import Randomness
 from tokenloom.posteriors import Denoiser
+from tokenloom.process import Process
 from tokenloom.samplers.evaluator import Evaluator
 from tokenloom.samplers.kernel import PREDICTORS, Predictor, uniform_pair
-from tokenloom.samplers.needs import MASKING
 from tokenloom.samplers.selection import gumbel, smallest
 from tokenloom.state import Noisy
 from tokenloom.types import PerRow
@@ -29,18 +29,18 @@ from tokenloom.types import PerRow
 @PREDICTORS.register("confidence")
 @dataclass(frozen=True)
 class Confidence(Predictor):
-    """The surest first.
-
-    Raises:
-        ValueError: If `temperature` is negative or infinite.
-    """
+    """The surest first."""
 
     score: Literal["probability", "margin", "entropy"] = "probability"
     """How sure a prediction is: its largest probability, the lead of the largest, or minus its entropy."""
     temperature: float = 0.0
     """Noise on the order."""
 
-    serves = MASKING
+    needs = "a process whose lost tokens become the mask"
+
+    @classmethod
+    def supports(cls, process: Process) -> bool:
+        return process.masking and not process.lifted
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -54,11 +54,10 @@ class Confidence(Predictor):
         visible = torch.floor(free.sum(1, keepdim=True) * process.alpha(s)[:, None] + 1e-9).long()
         count = visible - (free & ~hidden).sum(1, keepdim=True)
         asked = hidden & (count > 0)
-        prediction = evaluate(noisy).keeping(asked)
-        local = prediction.at(asked, Denoiser)
+        local = evaluate(noisy).at(asked, Denoiser)
         sure = self._score(torch.softmax(local.posterior.logits.float(), -1)).double()
         doubt = local.where.put(torch.full_like(order, torch.inf), -sure)
-        arriving = prediction.at(smallest(doubt - self.temperature * gumbel(order), count, order), Denoiser)
+        arriving = local.among(smallest(doubt - self.temperature * gumbel(order), count, order))
         return process.move_to(noisy, arriving.draw(noisy.tokens, token), s)
 
     def _score(self, probabilities: Tensor) -> Tensor:

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 
 from tokenloom.drawing.randomness import Randomness, uniform
 from tokenloom.posteriors import Denoiser
-from tokenloom.processes.base import Process
+from tokenloom.process import Process
 from tokenloom.samplers.evaluator import Evaluator
-from tokenloom.samplers.kernel import PREDICTORS, Predictor
-from tokenloom.samplers.needs import MARKOV_UNIFORM
+from tokenloom.samplers.kernel import PREDICTORS, Predictor, uniform_markov
 from tokenloom.state import Noisy
 from tokenloom.types import PerPosition, PerRow
 
@@ -26,8 +25,15 @@ from tokenloom.types import PerPosition, PerRow
 class DNDM(Predictor):
     """Transition times that are drawn once."""
 
-    serves = MARKOV_UNIFORM
-    exact = False
+    needs = "a Markov process with uniform noise"
+
+    @property
+    def exact(self) -> bool:
+        return False
+
+    @classmethod
+    def supports(cls, process: Process) -> bool:
+        return uniform_markov(process)
 
     def begin(self, process: Process, noisy: Noisy, generator: Randomness | None) -> PerPosition:
         """Times up to the state's own: what has not come by then comes below."""

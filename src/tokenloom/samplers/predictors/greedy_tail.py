@@ -11,7 +11,7 @@ from typing import Any
 from tokenloom.drawing.randomness import Randomness
 from tokenloom.models.protocol import Model
 from tokenloom.posteriors import Denoiser
-from tokenloom.processes.base import Process
+from tokenloom.process import Process
 from tokenloom.samplers.evaluator import Evaluator
 from tokenloom.samplers.kernel import PREDICTORS, Predictor
 from tokenloom.samplers.predictors.ancestral import Ancestral
@@ -28,7 +28,9 @@ class GreedyTail(Predictor):
     inner: Predictor = field(default_factory=Ancestral)
     """The predictor of all steps but the last."""
 
-    exact = False
+    @property
+    def exact(self) -> bool:
+        return False
 
     def prepare(self, model: Model) -> Model:
         self.check(model)

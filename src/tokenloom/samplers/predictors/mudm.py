@@ -1,21 +1,23 @@
-r"""Masked uniform diffusion: a chain with UDM's marginals driven by an unmodified *masked* network.
+r"""Transition times driven by an unmodified *masked* network: a chain with the marginals of any other noise.
 
 With tau fixed: x_s = x_0 where s < tau <= t, else x_t.  With tau redrawn (`alg:mudm-flag-resampling`)
 
-    x_0 ~ p(. | x~_t(tau_t)),   x_s ~ q_{s|0,t}(. | x_0, x_t), the *uniform* bridge,   tau_s ~ p(. | x_0, x_s)
+    x_0 ~ p(. | x~_t(tau_t)),   x_s ~ q_{s|0,t}(. | x_0, x_t), the *Markov* bridge,   tau_s ~ p(. | x_0, x_s)
 
-is the reverse chain of UDM, for L > 1 up to what the redrawn tau forgets of the joint law of x_0 (as in `reaudm.py`);
-with tau fixed the limit of many steps is p_0.  Only tokens already lost (tau <= t) are predicted; with tau fixed, only
-those that arrive.
+is the reverse chain of UDM (or of GIDD, with hybrid noise), for L > 1 up to what the redrawn tau forgets of the joint
+law of x_0 (as in `reaudm.py`); with tau fixed the limit of many steps is p_0.  Only tokens already lost (tau <= t) are
+predicted; with tau fixed, only those that arrive.
 """
 
 from dataclasses import dataclass
 
+from tokenloom.couplings.transition_times import TransitionTimes
 from tokenloom.drawing.randomness import Randomness
 from tokenloom.models.protocol import Model
+from tokenloom.noise import NOISES, MaskAndUniform
+from tokenloom.process import Process
 from tokenloom.samplers.evaluator import Evaluator
 from tokenloom.samplers.kernel import PREDICTORS, Predictor
-from tokenloom.samplers.needs import TRANSITION_TIMES
 from tokenloom.samplers.predictors.ancestral import Ancestral
 from tokenloom.samplers.predictors.reaudm import Resampled
 from tokenloom.state import Noisy
@@ -29,15 +31,37 @@ class MUDM(Predictor):
 
     resample: bool = False
     """Redraw tau after every step."""
+    noise: str = "uniform"
+    """What a lost token of a masked model looks like on the way, by its registered name; `hybrid` needs `resample`."""
 
-    serves = TRANSITION_TIMES
-    exact_unless = "resample=true"
+    needs = "a masked process"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if issubclass(NOISES[self.noise], MaskAndUniform) and not self.resample:
+            raise ValueError(
+                f"{self.noise} noise has no chain with its times fixed; use mudm:resample=true,noise={self.noise}"
+            )
+
+    @property
+    def exact(self) -> bool:
+        return not self.resample
+
+    @classmethod
+    def supports(cls, process: Process) -> bool:
+        return isinstance(process.coupling, TransitionTimes) or process.masking
 
     def prepare(self, model: Model) -> Model:
         self.check(model)
-        process = model.process.with_transition_times()
-        assert process is not None
-        return model if process is model.process else model.with_process(process)
+        process = model.process
+        if isinstance(process.coupling, TransitionTimes):
+            if not self.resample and not process.has_bridge:
+                raise ValueError(f"{process.title} has no chain with its times fixed; use mudm:resample=true")
+            return model
+        mask = process.mask_in_vocabulary
+        options = {} if mask is None or not issubclass(NOISES[self.noise], MaskAndUniform) else {"mask_id": mask}
+        noise = NOISES.parse(self.noise, vocab_size=process.vocab_size, **options)
+        return model.with_process(Process(noise, TransitionTimes(mask), process.schedule))
 
     def step(self, evaluate: Evaluator, noisy: Noisy, s: PerRow, generator: Randomness | None) -> Noisy:
         return (Resampled() if self.resample else Ancestral()).step(evaluate, noisy, s, generator)

@@ -16,14 +16,14 @@ from dataclasses import dataclass
 
 import torch
 
+from tokenloom.drawing.log_space import split_probability
 from tokenloom.drawing.randomness import Randomness, uniform
 from tokenloom.posteriors import LeaveOneOut
+from tokenloom.process import Process
 from tokenloom.samplers.evaluator import Evaluator
-from tokenloom.samplers.kernel import PREDICTORS, Predictor, uniform_pair
-from tokenloom.samplers.needs import DOUBT_WITHOUT_MASK
+from tokenloom.samplers.kernel import PREDICTORS, Predictor, in_doubt, uniform_pair
 from tokenloom.samplers.selection import gumbel, smallest
 from tokenloom.state import Noisy
-from tokenloom.support.log_space import split_probability
 from tokenloom.types import PerRow
 
 
@@ -32,21 +32,24 @@ from tokenloom.types import PerRow
 class Planned(Predictor):
     """Positions by the planner, tokens by the leave-one-out posterior."""
 
-    serves = DOUBT_WITHOUT_MASK
+    needs = "a process without a mask that leaves every token in doubt"
+
+    @classmethod
+    def supports(cls, process: Process) -> bool:
+        return in_doubt(process) and process.mask is None
+
     ends_predicted = False
 
     def step(self, evaluate: Evaluator, noisy: Noisy, s: PerRow, generator: Randomness | None) -> Noisy:
         process = evaluate.process
         order, token = uniform_pair(noisy, generator)
         rounding = uniform((len(noisy.t), 1), generator, noisy.tokens.device)
-        prediction = evaluate(noisy).keeping(noisy.free)
-        local = prediction.at(noisy.free, LeaveOneOut)
+        local = evaluate(noisy).at(noisy.free, LeaveOneOut)
         p, _ = split_probability(local.posterior.logits, local.noisy.tokens)
         alpha = local.of_row(noisy.alpha_t)[:, None]
-        pi = process.noise(local.noisy).probability_of(local.noisy.tokens)
-        planner = local.where.put(torch.zeros_like(order), (1 - alpha) * pi / (alpha * p + (1 - alpha) * pi))
+        mass = process.masses.mass(local.noisy)
+        planner = local.where.put(torch.zeros_like(order), mass / (alpha * p + mass))
         gamma = ((process.alpha(s) - noisy.alpha_t) / (1 - noisy.alpha_t))[:, None]
         count = torch.floor(gamma * planner.sum(1, keepdim=True) + rounding).long()
         chosen = smallest(-(planner.log() + gumbel(order)), count)
-        picked = prediction.at(chosen, LeaveOneOut)
-        return process.move_to(noisy, picked.draw(noisy.tokens, token), s)
+        return process.move_to(noisy, local.among(chosen).draw(noisy.tokens, token), s)

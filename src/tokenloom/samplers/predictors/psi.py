@@ -7,19 +7,21 @@ the bridge averaged over mu (`prop:loo`), both parts are written over mu here, w
 kappa in [0, 1] keeps the marginals of a position; kappa = 1 is ancestral sampling, whose joint law of several
 positions is off by about 1/n after n steps.  Below 1 positions are redrawn together however small the step, with an
 error of order (1 - kappa) t that later redraws mend only down to t of order n^-1/2: the error falls as n^-1/2 in the
-end, and as 1/n while the steps are few (up to about 100 at kappa = 0.95).  The masked case is ReMDM (`remasking.py`).
+end (slower where noise sets in like a root, as in GIDD), and as 1/n while the steps are few (up to about 100 at
+kappa = 0.95).  The masked case is ReMDM (`remasking.py`).
 """
 
 from dataclasses import dataclass, replace
 
 import torch
 
+from tokenloom.couplings.mixtures import branches
+from tokenloom.couplings.steps import bridge, stay_bound
 from tokenloom.drawing.randomness import Randomness
 from tokenloom.posteriors import Denoiser
-from tokenloom.processes.mixtures import branches
+from tokenloom.process import Process
 from tokenloom.samplers.evaluator import Evaluator
-from tokenloom.samplers.kernel import PREDICTORS, Predictor, uniform_pair
-from tokenloom.samplers.needs import DOUBT_AND_DENOISER
+from tokenloom.samplers.kernel import PREDICTORS, Predictor, in_doubt, uniform_pair
 from tokenloom.state import Noisy
 from tokenloom.support.checks import check_shares
 from tokenloom.types import PerRow
@@ -28,18 +30,18 @@ from tokenloom.types import PerRow
 @PREDICTORS.register("psi")
 @dataclass(frozen=True)
 class Psi(Predictor):
-    """kappa bridge + (1 - kappa) forward.
-
-    Raises:
-        ValueError: If `kappa` or `since` is outside [0, 1].
-    """
+    """kappa bridge + (1 - kappa) forward."""
 
     kappa: float = 0.95
     """The share of the bridge."""
     since: float = 1.0
     """Superpose only at times t up to this; before, the bridge alone."""
 
-    serves = DOUBT_AND_DENOISER
+    needs = "a process that leaves every token in doubt"
+
+    @classmethod
+    def supports(cls, process: Process) -> bool:
+        return in_doubt(process)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -49,10 +51,10 @@ class Psi(Predictor):
         process = evaluate.process
         branch, token = uniform_pair(noisy, generator)
         kappa = torch.ones_like(noisy.t).masked_fill(noisy.t <= self.since, self.kappa)
-        moving = noisy.free & (branch >= kappa[:, None] * process.stay_bound(noisy, s))
+        moving = noisy.free & (branch >= kappa[:, None] * stay_bound(process, noisy, s))
         local = evaluate(noisy).at(moving, Denoiser)
-        bridge = process.bridge(local.noisy, local.of_row(s), local.posterior)
+        down = bridge(process, local.noisy, local.of_row(s), local.posterior)
         share, alpha_s = (local.of_row(value)[:, None] for value in (kappa, process.alpha(s)))
         forward = branches(torch.zeros_like(alpha_s), alpha_s, 1 - alpha_s)
-        law = replace(bridge, weights=share.unsqueeze(-1) * bridge.weights + (1 - share).unsqueeze(-1) * forward)
+        law = replace(down, weights=share.unsqueeze(-1) * down.weights + (1 - share).unsqueeze(-1) * forward)
         return process.move_to(noisy, local.draw_from(law, noisy.tokens, branch, token), s)

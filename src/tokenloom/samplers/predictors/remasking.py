@@ -24,9 +24,9 @@ import torch
 
 from tokenloom.drawing.randomness import Randomness
 from tokenloom.posteriors import Denoiser
+from tokenloom.process import Process
 from tokenloom.samplers.evaluator import Evaluator
 from tokenloom.samplers.kernel import PREDICTORS, Predictor, uniform_pair
-from tokenloom.samplers.needs import MASKING
 from tokenloom.state import Noisy
 from tokenloom.support.checks import check_shares
 from tokenloom.types import PerRow
@@ -35,11 +35,7 @@ from tokenloom.types import PerRow
 @PREDICTORS.register("remasking")
 @dataclass(frozen=True)
 class Remasking(Predictor):
-    """ReMDM with its schedules.
-
-    Raises:
-        ValueError: If `eta` or `switch` is outside [0, 1], or not 0 < loop_end < loop_start < 1.
-    """
+    """ReMDM with its schedules."""
 
     schedule: Literal["cap", "rescale", "switch", "loop"] = "rescale"
     """How much is remasked when, as above."""
@@ -52,8 +48,15 @@ class Remasking(Predictor):
     loop_end: float = 0.05
     """Where the loop ends (loop)."""
 
-    serves = MASKING
-    exact_unless = "schedule=loop"
+    needs = "a process whose lost tokens become the mask"
+
+    @classmethod
+    def supports(cls, process: Process) -> bool:
+        return process.masking and not process.lifted
+
+    @property
+    def exact(self) -> bool:
+        return self.schedule != "loop"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -67,7 +70,7 @@ class Remasking(Predictor):
         s = self._level_time(s)
         alpha_t, alpha_s = noisy.alpha_t[:, None], process.alpha(s)[:, None]
         sigma = self._sigma(noisy.t, s, alpha_s, alpha_t)
-        hidden, masks = process.evidence(noisy) == 0, process.noise(noisy).draw(token)
+        hidden, masks = process.evidence(noisy) == 0, process.law(noisy).draw(token)
         unmask = (alpha_s - (1 - sigma) * alpha_t) / (1 - alpha_t)
         remasked = torch.where(free & ~hidden & (branch >= 1 - sigma), masks, noisy.tokens)
         local = evaluate(noisy).at(free & hidden & (branch >= 1 - unmask), Denoiser)

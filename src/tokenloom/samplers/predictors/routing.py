@@ -18,11 +18,9 @@ import torch
 from tokenloom.drawing.categorical import draw_uniform_tokens
 from tokenloom.drawing.randomness import Randomness, uniform
 from tokenloom.posteriors import Denoiser
-from tokenloom.processes.base import Process
-from tokenloom.processes.bridges import survival
+from tokenloom.process import Process
 from tokenloom.samplers.evaluator import Evaluator
-from tokenloom.samplers.kernel import PREDICTORS, Predictor, uniform_pair
-from tokenloom.samplers.needs import MARKOV_UNIFORM
+from tokenloom.samplers.kernel import PREDICTORS, Predictor, uniform_markov, uniform_pair
 from tokenloom.samplers.selection import smallest
 from tokenloom.state import Noisy
 from tokenloom.types import Flags, PerRow
@@ -33,8 +31,15 @@ from tokenloom.types import Flags, PerRow
 class Routing(Predictor):
     """Confidence decides what is denoised."""
 
-    serves = MARKOV_UNIFORM
-    exact = False
+    needs = "a Markov process with uniform noise"
+
+    @property
+    def exact(self) -> bool:
+        return False
+
+    @classmethod
+    def supports(cls, process: Process) -> bool:
+        return uniform_markov(process)
 
     def begin(self, process: Process, noisy: Noisy, generator: Randomness | None) -> Flags:
         return torch.zeros_like(noisy.tokens, dtype=torch.bool)
@@ -48,14 +53,13 @@ class Routing(Predictor):
         process, free = evaluate.process, noisy.free
         branch, token = uniform_pair(noisy, generator)
         order = uniform(tuple(noisy.tokens.shape), generator, noisy.tokens.device)
-        prediction = evaluate(noisy).keeping(free)
-        local = prediction.at(free, Denoiser)
+        local = evaluate(noisy).at(free, Denoiser)
         surest = torch.softmax(local.posterior.logits.float(), -1).amax(-1)
         doubt = local.where.put(torch.full_like(branch, torch.inf), -surest.double())
         count = torch.floor(free.sum(1, keepdim=True) * process.alpha(s)[:, None] + 1e-9).long()
         chosen = smallest(doubt, count, order)
-        _, lost = survival(process.alpha(s)[:, None], noisy.alpha_t[:, None])
+        lost = 1 - (noisy.alpha_t / process.alpha(s))[:, None]
         noised = free & ~chosen & (memory | (branch < lost))
         tokens = torch.where(noised, draw_uniform_tokens(token, process.vocab_size), noisy.tokens)
-        arriving = prediction.at(chosen & ~memory, Denoiser)
+        arriving = local.among(chosen & ~memory)
         return process.move_to(noisy, arriving.draw(tokens, token), s), chosen

@@ -1,0 +1,109 @@
+r"""Every law of a step here is a mixture of three atoms per position:
+
+    w_stay [. = x_t]  +  w_prediction nu  +  w_noise w
+
+with weights of shape [batch, length, 3], nu the prediction (a posterior, or clean tokens) and w the noise law.  A draw
+picks the branch first and touches the vocabulary only where the prediction is drawn from.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from tokenloom.drawing.categorical import draw_each, invert, probabilities
+from tokenloom.drawing.randomness import Randomness, uniform
+from tokenloom.noise.law import Law
+from tokenloom.types import PerPosition, StateLogProbs, Tokens
+
+STAY, PREDICTION, NOISE = range(3)
+
+
+@dataclass(frozen=True)
+class Branches:
+    """Three weights per position and what each of them multiplies."""
+
+    weights: Float[Tensor, "batch length 3"]
+    """The weights of stay, prediction and noise."""
+    stay: Int[Tensor, "batch length"]
+    """The tokens x_t."""
+    prediction: Float[Tensor, "batch length vocab"] | Int[Tensor, "batch length"]
+    """Logits of the prediction, or clean tokens."""
+    noise: Law
+    """The law w."""
+
+    def dense(self) -> Float[Tensor, "batch length states"]:
+        """The weighted sum over all states, in float64: where float32 underflows, a logarithm has no gradient."""
+        noise_law = self.noise.log_probs(self.stay.device).exp()
+        nu = self._prediction_over(noise_law.shape[-1]).double()
+        stay, prediction, noise = (weight.unsqueeze(-1) for weight in self.weights.unbind(-1))
+        return (prediction * nu + noise * noise_law).scatter_add(-1, self.stay.unsqueeze(-1), stay.to(nu.dtype))
+
+    def _prediction_over(self, num_states: int) -> Tensor:
+        if not self.prediction.is_floating_point():
+            return torch.nn.functional.one_hot(self.prediction, num_states)
+        nu = torch.softmax(self.prediction, -1, dtype=torch.float64)
+        return torch.nn.functional.pad(nu, (0, num_states - nu.shape[-1]))
+
+
+@dataclass(frozen=True)
+class Mixture(Branches):
+    """A law: the weights sum to 1."""
+
+    def log_probs(self) -> StateLogProbs:
+        """The law over all states."""
+        return self.dense().log()
+
+    def draw(self, generator: Randomness | None = None) -> Tokens:
+        """Two uniform numbers per position: one for the branch, one for the token."""
+        shape, device = tuple(self.stay.shape), self.stay.device
+        return self.invert(uniform(shape, generator, device), uniform(shape, generator, device))
+
+    def invert(self, branch_number: PerPosition, u: PerPosition) -> Tokens:
+        """The draw that two uniform numbers per position stand for; a small `branch_number` stays."""
+        branch = invert(self.weights, branch_number)
+        jumped = torch.where(branch == NOISE, self.noise.draw(u), self.stay)
+        return self._draw_predictions(jumped, branch == PREDICTION, u)
+
+    def _draw_predictions(self, tokens: Tokens, where: Tensor, u: PerPosition) -> Tokens:
+        drawn = draw_each(self.prediction, u) if self.prediction.is_floating_point() else self.prediction
+        return torch.where(where, drawn, tokens)
+
+
+@dataclass(frozen=True)
+class Rates(Branches):
+    """Jump rates: the weights are rates of a jump to a draw of the prediction or of the noise; nothing stays."""
+
+    def off_diagonal(self) -> Float[Tensor, "batch length states"]:
+        """The rate from x_t to each other state; 0 at x_t, where a jump changes nothing."""
+        return self.dense().scatter(-1, self.stay.unsqueeze(-1), 0.0)
+
+    def elsewhere(self) -> Float[Tensor, "batch length 3"]:
+        """The rates of jumps that change the token; summed over branches, the rate of leaving x_t."""
+        predicted = self._other_tokens().sum(-1)
+        leaving = 1 - self.noise.probability_of(self.stay)
+        shares = branches(torch.zeros_like(predicted), predicted, leaving)
+        return torch.where(shares > 0, self.weights * shares, 0)  # an infinite rate to where it is goes nowhere
+
+    def invert_elsewhere(self, branch_number: PerPosition, u: PerPosition) -> Tokens:
+        """The other token that two uniform numbers per position stand for; x_t where there is no other."""
+        rates, others = self.elsewhere(), self._other_tokens()
+        possible = rates.sum(-1) > 0
+        branch = invert(torch.where(possible.unsqueeze(-1), rates, 1), branch_number)
+        predicted = invert(torch.where(others.sum(-1, keepdim=True) > 0, others, 1), u)
+        jumped = torch.where(branch == PREDICTION, predicted, self.noise.draw_other(self.stay, u))
+        return torch.where(possible, jumped, self.stay)
+
+    def _other_tokens(self) -> Float[Tensor, "batch length vocab"]:
+        """The prediction's probabilities, with 0 at x_t."""
+        nu = probabilities(self.prediction)
+        is_token = self.stay < nu.shape[-1]
+        index = torch.where(is_token, self.stay, 0).unsqueeze(-1)
+        return nu.scatter(-1, index, torch.where(is_token.unsqueeze(-1), 0, nu.gather(-1, index)))
+
+
+def branches(stay: Tensor, prediction: Tensor, noise: Tensor) -> Float[Tensor, "batch length 3"]:
+    """The three weights, broadcast against each other."""
+    zero = torch.zeros_like(stay + prediction + noise)
+    return torch.stack([stay + zero, prediction + zero, noise + zero], -1)

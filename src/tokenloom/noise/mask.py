@@ -1,0 +1,28 @@
+"""The mask: a lost token becomes one state that clean data never contains, w = [. = mask]."""
+
+from dataclasses import dataclass, field
+
+import torch
+
+from tokenloom.noise.base import NOISES, Noise, check_mask_id
+from tokenloom.noise.law import Law, PointLaw
+
+
+@NOISES.register("mask")
+@dataclass(frozen=True)
+class Mask(Noise):
+    """w = [. = mask]."""
+
+    mask_id: int | None = field(default=None, kw_only=True)
+    """The id of the mask: one more id, K, unless it lies inside the vocabulary, as in pretrained language models."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_mask_id(self.mask_id, self.vocab_size)
+
+    @property
+    def mask(self) -> int:
+        return self.vocab_size if self.mask_id is None else self.mask_id
+
+    def law(self) -> Law:
+        return PointLaw(torch.tensor([[self.mask]]), self.num_states)

@@ -1,0 +1,321 @@
+r"""A process: noise x coupling x schedule, with every law that follows from the three.
+
+    q(x_t | x_0) = alpha_t [x_t = x_0] + m_t(x_t),      m_t = (1 - alpha_t) w_t                        (`eq:transition`)
+
+for every coupling.  As a function of x_0 it takes two values, so all that x_t says of its own x_0 is
+
+    evidence = log q(x_t | x_0 = x_t) - log q(x_t | x_0 != x_t) = log(1 + alpha_t / m_t(x_t)),
+
+0 where the token says nothing (a mask) and +inf where it reveals x_0 (a visible token of a masked process).
+
+A process is exactly its three parts: it cannot be subclassed, and what it can do is asked of the parts.  Methods check
+their arguments; `couplings/steps.py` has the same laws for callers that have checked.
+"""
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from tokenloom.couplings import steps
+from tokenloom.couplings.base import Coupling, Lifted
+from tokenloom.couplings.capabilities import Capabilities
+from tokenloom.couplings.markov import Markov
+from tokenloom.couplings.maximal import Maximal
+from tokenloom.couplings.mixtures import Mixture, Rates, branches
+from tokenloom.couplings.steps import Endpoint
+from tokenloom.drawing.randomness import Randomness, uniform
+from tokenloom.noise.base import Noise
+from tokenloom.noise.law import Law
+from tokenloom.noise.masses import Masses
+from tokenloom.posteriors import OverTokens
+from tokenloom.schedules import LinearSchedule, Schedule
+from tokenloom.state import NetworkInput, Noisy
+from tokenloom.support.checks import (
+    check_alpha,
+    check_mask,
+    check_order,
+    check_per_row,
+    check_same_shape,
+    check_time,
+    check_tokens,
+)
+from tokenloom.support.memory import check_memory
+from tokenloom.support.typed import check_fields, checked
+from tokenloom.types import Auxiliary, Flags, Logits, PerPosition, PerRow, Tokens, sealed
+
+
+@sealed
+@dataclass(frozen=True)
+class Process(Capabilities):
+    """A forward law with its reversals."""
+
+    noise: Noise
+    """What a lost token looks like."""
+    coupling: Coupling = field(default_factory=Markov)
+    """How the path to it is drawn, and what of it is shown."""
+    schedule: Schedule = field(default_factory=LinearSchedule)
+    """How fast the signal alpha_t falls from 1."""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        self.coupling.check(self)
+
+    @cached_property
+    def masses(self) -> Masses:  # type: ignore[override]
+        """Levels and noise masses in time."""
+        return self.noise.masses(self.schedule)
+
+    @checked
+    def with_schedule(self, schedule: Schedule) -> "Process":
+        """Build the same process with another schedule."""
+        return replace(self, schedule=schedule)
+
+    @checked
+    def with_coupling(self, coupling: Coupling) -> "Process":
+        """Build the process with the same one-time marginals under another coupling."""
+        return replace(self, coupling=coupling)
+
+    @property
+    def name(self) -> str:
+        """Its name in the registry of processes, or those of noise and coupling."""
+        return _names(self)[0]
+
+    @property
+    def title(self) -> str:  # type: ignore[override]
+        """What messages call it."""
+        return _names(self)[1]
+
+    # ---------------------------------------------------------------- levels
+
+    def alpha(self, t: PerRow) -> PerRow:
+        """alpha_t in float64."""
+        return self.masses.alpha(t)
+
+    def alpha_prime(self, t: PerRow) -> PerRow:
+        """d alpha / dt, in float64."""
+        return self.masses.alpha_prime(t)
+
+    def time_at(self, alpha: Tensor) -> Tensor:
+        """The time at which the level is alpha, the inverse of `alpha`."""
+        return self.masses.time_at_lost(1 - alpha)
+
+    # ---------------------------------------------------------------- states
+
+    @cached_property
+    def vocab_size(self) -> int:
+        """K, the number of real tokens; a mask outside the vocabulary is not counted."""
+        return self.noise.vocab_size
+
+    @cached_property
+    def num_states(self) -> int:
+        """How many ids a position can take: K, or K + 1 with a mask outside the vocabulary."""
+        return self.noise.num_states
+
+    @cached_property
+    def input_states(self) -> int:
+        """How many ids a network is shown: those of a state, and the mask where only the network sees it."""
+        return self.num_states if self.mask is None else max(self.num_states, self.mask + 1)
+
+    @cached_property
+    def mask(self) -> int | None:
+        """The id that stands for a lost token and that clean data never contains, where there is one."""
+        return self.coupling.mask(self)
+
+    @cached_property
+    def mask_in_vocabulary(self) -> int | None:
+        """The mask, if it lies inside the vocabulary: an id that clean data may not contain."""
+        return self.mask if self.mask is not None and self.mask < self.vocab_size else None
+
+    def restrict(self, logits: Logits) -> Logits:
+        """Rule out what a prediction may not contain: the mask, where it lies inside the vocabulary."""
+        mask = self.mask_in_vocabulary
+        if mask is None:
+            return logits
+        nothing = torch.full_like(logits[..., :1], -torch.inf)
+        return torch.cat([logits[..., :mask], nothing, logits[..., mask + 1 :]], -1)
+
+    def over_states(self, log_probs: Logits) -> Tensor:
+        """Widen log-probabilities of tokens to log-probabilities of states."""
+        return torch.nn.functional.pad(log_probs, (0, self.num_states - self.vocab_size), value=-torch.inf)
+
+    def network_input(self, noisy: Noisy) -> NetworkInput:
+        """The state as a network reads it."""
+        return self.coupling.network_input(self, noisy)
+
+    def hold(self, noisy: Noisy, tokens: Tokens, given: Flags) -> Noisy:
+        """Show given positions clean."""
+        held = replace(noisy, tokens=torch.where(given, tokens, noisy.tokens), given=given)
+        return self.coupling.hold(self, held) if isinstance(self.coupling, Lifted) else held
+
+    def move_to(self, noisy: Noisy, tokens: Tokens, s: PerRow) -> Noisy:
+        """The state after a step to time s: new tokens, everything else carried over."""
+        return replace(noisy, tokens=tokens, t=s, alpha_t=self.alpha(s))
+
+    # ---------------------------------------------------------------- laws of one position
+
+    def law(self, noisy: Noisy) -> Law:
+        """The law of a lost token, given what the state shows."""
+        return self.coupling.law(self, noisy)
+
+    def level(self, noisy: Noisy) -> PerPosition:
+        """The level of each position's own token, given what the state shows; 1 at given positions."""
+        level = self.coupling.level(self, noisy)
+        return level if noisy.given is None else level.masked_fill(noisy.given, 1)
+
+    def evidence(self, noisy: Noisy) -> PerPosition:
+        """What each token says of its own clean token, as above; +inf at given positions."""
+        evidence = noisy.evidence
+        if evidence is None:
+            level, mass = self.coupling.level(self, noisy), self.coupling.mass(self, noisy)
+            evidence = torch.where(mass > 0, torch.log1p(level / torch.where(mass > 0, mass, 1)), torch.inf)
+            if self.noise.mask is not None:  # a mask is no clean token, so it says nothing
+                evidence = evidence.masked_fill(noisy.tokens == self.noise.mask, 0)
+        return evidence if noisy.given is None else evidence.masked_fill(noisy.given, torch.inf)
+
+    # ---------------------------------------------------------------- the way up
+
+    @checked
+    def corrupt(self, x_0: Tokens, t: PerRow, generator: Randomness | None = None, given: Flags | None = None) -> Noisy:
+        """x_t ~ q_{t|0}(. | x_0), with its auxiliary variable.
+
+        Raises:
+            ValueError: If tokens, times or flags do not fit the process or each other.
+        """
+        self.check_clean(x_0, given)
+        check_time("t", t, x_0)
+        return self.corrupted(x_0, t, generator, given)
+
+    def corrupted(self, x_0: Tokens, t: PerRow, generator: Randomness | None, given: Flags | None) -> Noisy:
+        """`corrupt`, of arguments that were checked."""
+        clean = Noisy(x_0, t, self.alpha(t), self._auxiliary(x_0, generator), given)
+        return replace(clean, tokens=steps.marginal(self, clean, x_0).draw(generator))
+
+    def _auxiliary(self, tokens: Tokens, generator: Randomness | None) -> Auxiliary | None:
+        return self.coupling.auxiliary(self, tokens, generator) if isinstance(self.coupling, Lifted) else None
+
+    @checked
+    def prior(
+        self, batch: int, length: int, generator: Randomness | None = None, device: torch.device | str | None = None
+    ) -> Noisy:
+        """The state that sampling starts from, at t = 1: nothing of x_0 is left.
+
+        Raises:
+            ValueError: If a batch of this size does not fit into memory.
+        """
+        check_memory(16 * batch * length, f"a batch of {batch} sequences of length {length}", "draw fewer at a time")
+        if device is None:
+            device = "cpu" if generator is None else generator.device
+        one = torch.ones(batch, device=device, dtype=torch.float64)
+        blank = torch.zeros(batch, length, device=device, dtype=torch.int64)
+        state = Noisy(blank, one, self.alpha(one), self._auxiliary(blank, generator))
+        state = replace(
+            state, tokens=self.masses.law(state, one).draw(uniform((batch, length), generator, blank.device))
+        )
+        return self.coupling.prior(self, state, generator) if isinstance(self.coupling, Lifted) else state
+
+    @checked
+    def marginal(self, noisy: Noisy, endpoint: Endpoint) -> Mixture:
+        """q_{t|0} averaged over the endpoint, at the time of `noisy`: alpha_t nu + (1 - alpha_t) w."""
+        return steps.marginal(self, noisy, self._endpoint(noisy, endpoint))
+
+    @checked
+    def forward(self, noisy: Noisy, t: PerRow) -> Mixture:
+        """q_{t|s}(. | x_s), from a state at s to a later time."""
+        self.check_state(noisy)
+        check_time("t", t, noisy.tokens)
+        check_order(noisy.t, t, "forward")
+        return steps.forward(self, noisy, t)
+
+    @checked
+    def forward_rates(self, noisy: Noisy, x_0: Tokens | None = None) -> Rates:
+        """Rates of the noising chain."""
+        self.check_state(noisy)
+        if isinstance(self.coupling, Maximal) and x_0 is not None:
+            rate, law = self.coupling.loss_rate_given(self, noisy, x_0)
+        else:
+            rate, law = self.chain.loss_rate(self, noisy)
+        rate = rate if noisy.given is None else rate.masked_fill(noisy.given, 0)
+        return Rates(branches(torch.zeros_like(rate), torch.zeros_like(rate), rate), noisy.tokens, noisy.tokens, law)
+
+    # ---------------------------------------------------------------- the way down
+
+    @checked
+    def bridge(self, noisy: Noisy, s: PerRow, endpoint: Endpoint) -> Mixture:
+        """The law of x_s given x_t and the endpoint, for s < t.
+
+        A `LeaveOneOut` is plugged into Bayes' formula, over a `Denoiser` the bridge is averaged, and clean tokens are
+        x_0 itself.
+
+        Raises:
+            ValueError: If s is not before t, or the endpoint does not fit the state.
+        """
+        endpoint = self._endpoint(noisy, endpoint)
+        check_time("s", s, noisy.tokens)
+        check_order(s, noisy.t)
+        return steps.bridge(self, noisy, s, endpoint)
+
+    @checked
+    def reverse_rates(self, noisy: Noisy, endpoint: Endpoint) -> Rates:
+        """Rates of the chain that runs from t = 1 down to 0."""
+        return steps.reverse_rates(self, noisy, self._endpoint(noisy, endpoint))
+
+    @checked
+    def resample(self, x_0: Tokens, x_s: Tokens, s: PerRow, generator: Randomness | None = None) -> Auxiliary | None:
+        """Redraw the auxiliary variable given x_0 and x_s."""
+        check_tokens("x_0", x_0, self.vocab_size)
+        check_tokens("x_s", x_s, self.num_states)
+        check_time("s", s, x_s)
+        return self.resampled(x_0, Noisy(x_s, s, self.alpha(s)), generator)
+
+    def resampled(self, x_0: Tokens, x_s: Noisy, generator: Randomness | None) -> Auxiliary | None:
+        """`resample`, of arguments that were checked."""
+        return self.coupling.resample(self, x_0, x_s, generator) if isinstance(self.coupling, Lifted) else None
+
+    # ---------------------------------------------------------------- checks
+
+    def check_clean(self, x_0: Tokens, given: Flags | None = None) -> None:
+        """Raise unless x_0 is clean data of this process."""
+        check_tokens("x_0", x_0, self.vocab_size, forbidden=self.mask_in_vocabulary)
+        if given is not None:
+            check_mask("given", given, x_0)
+
+    def check_state(self, noisy: Noisy) -> None:
+        """Raise unless this is a state of this process."""
+        check_fields(noisy)
+        check_tokens("x_t", noisy.tokens, self.num_states)
+        check_per_row("t", noisy.t, noisy.tokens)
+        check_alpha("alpha_t", noisy.alpha_t, noisy.tokens)
+        if noisy.aux is not None:
+            check_same_shape("aux", noisy.aux, noisy.tokens)
+            if not noisy.aux.is_floating_point():
+                check_tokens("aux", noisy.aux, self.num_states)
+        if noisy.given is not None:
+            check_mask("given", noisy.given, noisy.tokens)
+
+    def _endpoint(self, noisy: Noisy, endpoint: Endpoint) -> Endpoint:
+        """Clean tokens, or a law of them without what clean data cannot be; checked for this state."""
+        self.check_state(noisy)
+        if isinstance(endpoint, torch.Tensor):
+            self.check_clean(endpoint)
+            check_same_shape("x_0", endpoint, noisy.tokens)
+            return endpoint
+        if isinstance(endpoint, OverTokens):
+            endpoint.check(noisy, self)
+            return replace(endpoint, logits=self.restrict(endpoint.logits))
+        raise ValueError(
+            f"a step of {self.title} takes a Denoiser, a LeaveOneOut or clean tokens, got a "
+            f"{type(endpoint).__name__}; convert(..., {self.preferred.__name__}, x_t, alpha_t, process) first"
+        )
+
+
+def _names(process: Process) -> tuple[str, str]:
+    """The registered name and the title of a process."""
+    from tokenloom.cells import CELLS
+
+    key = type(process.noise), type(process.coupling)
+    if key in CELLS:
+        return CELLS[key]
+    names = [getattr(kind, "name", kind.__name__) for kind in key]
+    return "/".join(names), f"{key[0].__name__} noise, {key[1].__name__} coupling"

@@ -1,0 +1,133 @@
+r"""What `--method` names: the processes a network is trained under, what it predicts and what it minimises by default.
+
+    udm, mdm, max-coupling, audm, hybrid, ar     the process of that name, or any registered process by its own name
+    NAME:noise=unigram                           the same coupling, with the unigrams of the training data as noise
+    any:noises=uniform+masked+...                several processes for one network that reads the evidence
+
+As a function of x_0 the likelihood of a noisy token takes two values, so with the evidence a_l (`process.py`)
+
+    p(x_0 | x_t) is proportional to p_0(x_0) prod_l (1 + (e^{a_l} - 1) [x_0^l = x_t^l]):
+
+of noise, coupling, schedule and time a network needs nothing but the evidence of each position.  So a batch may mix
+processes: every row draws one of them, all equally likely, and t is the share of its tokens that are lost.
+"""
+
+from dataclasses import dataclass, replace
+
+import torch
+
+from tokenloom.cells import EVERY, PROCESSES, processes_of
+from tokenloom.couplings import COUPLINGS
+from tokenloom.drawing.randomness import Randomness, select, uniform
+from tokenloom.noise import NOISES, unigrams
+from tokenloom.posteriors import Denoiser, LeaveOneOut, Posterior
+from tokenloom.process import Process
+from tokenloom.schedules import Schedule
+from tokenloom.state import Noisy
+from tokenloom.support.checks import nearest
+from tokenloom.support.registry import required_of
+from tokenloom.types import Flags, PerRow, Tokens
+
+SHORT = {
+    "udm": "uniform",
+    "mdm": "masked",
+    "max-coupling": "max-coupling",
+    "audm": "absorbing",
+    "hybrid": "hybrid",
+    "ar": "left-to-right",
+}
+"""Short names of methods, with the process that each trains."""
+ANY = "any"
+
+
+@dataclass(frozen=True)
+class Method:
+    """The processes of a training, one unless it mixes them; a model is saved with the first."""
+
+    processes: tuple[Process, ...]
+    mixed: bool = False
+    """Whether rows of a batch may differ in their process, which only a network that reads the evidence can tell."""
+
+    @property
+    def process(self) -> Process:
+        """The process that the model is saved with."""
+        return self.processes[0]
+
+    @property
+    def predicts(self) -> type[Posterior]:
+        """What a network predicts unless told otherwise."""
+        return LeaveOneOut if self.mixed or self.process.preferred is LeaveOneOut else Denoiser
+
+    @property
+    def objective(self) -> str:
+        """What training minimises unless told otherwise."""
+        if self.process.sequential:
+            return "next-token"
+        if self.mixed:
+            return "ce:weight=0.5"
+        return "ce" if self.process.uniform_noise and self.process.markov and not self.process.lifted else "nelbo"
+
+    @property
+    def input_states(self) -> int:
+        """How many ids a network is shown."""
+        return max(process.input_states for process in self.processes)
+
+    def corrupted(self, x_0: Tokens, t: PerRow, generator: Randomness | None, given: Flags | None) -> Noisy:
+        """Noise a batch; rows of a mixture carry their evidence, and `t` is the share of their tokens that are lost."""
+        if not self.mixed:
+            return self.process.corrupted(x_0, t, generator, given)
+        chosen = (uniform((len(x_0), 1), generator, x_0.device)[:, 0] * len(self.processes)).long()
+        tokens, evidence = x_0.clone(), torch.zeros(x_0.shape, device=x_0.device, dtype=torch.float64)
+        for number, process in enumerate(self.processes):
+            rows = (chosen == number).nonzero().squeeze(1)
+            if len(rows):
+                time = process.masses.time_at_lost(t[rows].double()).clamp(0, 1)
+                state = process.corrupted(
+                    x_0[rows], time, select(generator, rows), None if given is None else given[rows]
+                )
+                tokens[rows], evidence[rows] = state.tokens, process.evidence(state)
+        return Noisy(tokens, t, 1 - t.double(), None, given, None, evidence)
+
+
+def methods() -> list[str]:
+    """The names that `--method` takes."""
+    buildable = [name for name in PROCESSES if required_of(PROCESSES[name]) == ["vocab_size"]]
+    return sorted({*SHORT, ANY, *buildable})
+
+
+def method_of(text: str, vocab_size: int, schedule: Schedule, tokens: torch.Tensor | None = None) -> Method:
+    """The method that a text names, on a vocabulary."""
+    name, _, options = text.partition(":")
+    if name not in methods():
+        raise ValueError(f"there is no method {name!r}; {nearest(name, methods())}")
+    given = dict(option.partition("=")[::2] for option in filter(None, options.split(",")))
+    if name == ANY:
+        if given.keys() - {"noises"}:
+            key = next(iter(given.keys() - {"noises"}))
+            raise ValueError(f"any has no option {key!r}; {nearest(key, ['noises'])}")
+        return Method(processes_of(given.get("noises", EVERY), vocab_size, schedule), mixed=True)
+    noise = given.pop("noise", None)
+    rest = ",".join(f"{key}={value}" for key, value in given.items())
+    process = PROCESSES.parse(f"{SHORT.get(name, name)}:{rest}", vocab_size=vocab_size, schedule=schedule)
+    if noise is None:
+        return Method((process,))
+    if noise != "unigram":
+        raise ValueError(
+            f"noise must be unigram, the counts of the training data, got {noise!r}; leave it out otherwise"
+        )
+    table = unigrams(torch.arange(vocab_size) if tokens is None else tokens, vocab_size)
+    return Method((replace(process, noise=table),))
+
+
+def method_text(process: Process) -> str:
+    """The text of the method that trains under a process."""
+    name = process.name
+    if name in methods() or name in SHORT.values():
+        short = next((key for key, value in SHORT.items() if value == name), name)
+        options = NOISES.options(process.noise, skip=("vocab_size",)) + COUPLINGS.options(process.coupling)
+        return f"{short}:{','.join(options)}" if options else short
+    for key, value in SHORT.items():
+        plain = PROCESSES.parse(value, vocab_size=process.vocab_size, schedule=process.schedule)
+        if type(plain.coupling) is type(process.coupling) and process.noise.name == "table":  # type: ignore[attr-defined]
+            return f"{key}:noise=unigram"
+    raise ValueError(f"{process.title} has no training method of its own")

@@ -1,0 +1,245 @@
+"""The table of noise x coupling: every law of every cell equals its definition, by enumeration, to 1e-12."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+import tokenloom as tl
+from tests.laws.grid import CELLS, COUPLINGS, EXACT, NOISES, P0, TABLES, TIMES, Cell, K, L, level_and_masses, process_of
+from tokenloom.couplings.base import probability_lost
+from tokenloom.couplings.steps import rate_bound, stay_bound
+from tokenloom.objectives.nelbo import continuous_bound
+from tokenloom.posteriors import Posterior
+
+ENTROPY = -float((P0 * P0.log()).sum())
+CASES = [(noise, coupling, s, t) for noise, coupling in CELLS for s, t in TIMES]
+cell_of = cache(Cell)
+
+
+@pytest.fixture(params=CASES, ids=lambda case: "-".join(map(str, case)))
+def cell(request: pytest.FixtureRequest) -> Cell:
+    return cell_of(*request.param)
+
+
+def close(actual: Tensor, expected: Tensor, law: str) -> None:
+    """Equal to 1e-12; a failure names the law."""
+    worst = float((actual - expected).abs().max())
+    assert worst < 1e-12, f"{law} is broken by {worst:.1e}"
+
+
+def at_s(cell: Cell) -> Tensor:
+    return torch.full_like(cell.noisy.t, cell.s)
+
+
+def test_one_time_marginals_are_the_same_across_a_row(cell: Cell) -> None:
+    """q(x_t | x_0) = alpha_t [x_t = x_0] + m_t(x_t) for every coupling: section 1 of the laws, `eq:transition`."""
+    alpha, mass = level_and_masses(cell.noise, cell.t)
+    expected = mass.unsqueeze(1) + alpha * torch.eye(K, mass.shape[1], dtype=torch.float64)
+    close(cell.shown.sum(-1), expected, "the definition in grid.py")
+    time = torch.tensor([cell.t], dtype=torch.float64)
+    close(cell.process.alpha(time), torch.full_like(time, alpha), "alpha_t")
+    states = torch.arange(mass.shape[1]).unsqueeze(1).repeat(1, L)
+    t = torch.full((len(states),), cell.t, dtype=torch.float64)
+    noisy = tl.Noisy(states, t, cell.process.alpha(t))
+    close(cell.process.masses.mass(noisy), mass.T, "m_t")
+
+
+def test_evidence_is_the_log_ratio_of_likelihoods(cell: Cell) -> None:
+    """evidence = log q(z_t | x_0 = x_t) - log q(z_t | x_0 != x_t); any value where no clean token is x_t."""
+    tokens, shown, _ = cell.states
+    evidence = cell.process.evidence(cell.noisy)
+    for row, place in np.ndindex(len(tokens), L):
+        x = int(tokens[row, place])
+        likelihood = cell.shown[place, :, x, shown[row, place]]
+        others = likelihood[torch.arange(K) != x]
+        if x >= K:
+            assert float(evidence[row, place]) == 0
+        elif float(others.max()) == 0:
+            assert float(evidence[row, place]) == torch.inf
+        else:
+            assert float(evidence[row, place]) == pytest.approx(float((likelihood[x] / others[0]).log()), abs=1e-12)
+
+
+@pytest.mark.parametrize("predicts", [tl.LeaveOneOut, tl.Denoiser])
+def test_the_oracle_knows_both_posteriors(cell: Cell, predicts: type[tl.LeaveOneOut | tl.Denoiser]) -> None:
+    predicted = tl.Oracle(P0, cell.process, predicts=predicts).predict(cell.noisy)
+    expected = cell.leave_one_out if predicts is tl.LeaveOneOut else cell.denoiser
+    close(predicted.log_probs.exp(), expected, f"{predicts.__name__} of the oracle")
+
+
+def test_the_bridge_given_x_0_is_bayes_rule(cell: Cell) -> None:
+    for k in range(K):
+        x_0 = torch.full_like(cell.states[0], k)
+        expected = cell.bridge_given(x_0)
+        possible = ~expected.isnan()
+        law = cell.process.bridge(cell.noisy, at_s(cell), x_0).dense()
+        close(law[possible], expected[possible], "q(x_s | x_0, x_t), `eq:bridge-prob`")
+
+
+def test_both_posteriors_give_the_exact_reverse_marginal(cell: Cell) -> None:
+    """Bayes' form at nu and the average over mu are p(x_s^l | z_t): `prop:loo`, in every cell."""
+    for posterior in (tl.LeaveOneOut(cell.leave_one_out.log()), tl.Denoiser(cell.denoiser.log())):
+        law = cell.process.bridge(cell.noisy, at_s(cell), posterior).dense()
+        close(law, cell.reverse, f"the step from a {type(posterior).__name__}")
+
+
+def test_no_prediction_stays_less_than_the_bound(cell: Cell) -> None:
+    """And some prediction attains it, so that no position is asked about in vain."""
+    bound = stay_bound(cell.process, cell.noisy, at_s(cell))
+    stays = []
+    for k in range(K):
+        law = cell.process.bridge(cell.noisy, at_s(cell), torch.full_like(cell.states[0], k))
+        stay = law.weights[..., 0]
+        assert bool((stay >= bound - 1e-15).all())
+        stays.append(stay)
+    close(torch.stack(stays).amin(0), bound, "the least probability of staying")
+
+
+@pytest.mark.parametrize(("noise", "coupling"), [case for case in CELLS if case[1] != "times"])
+@pytest.mark.parametrize("predicts", [tl.LeaveOneOut, tl.Denoiser])
+def test_rates_are_the_derivative_of_the_bridge(
+    noise: str, coupling: str, predicts: type[tl.LeaveOneOut | tl.Denoiser]
+) -> None:
+    """To first order in a step of 1e-6, and never above the rate of the clock that proposes jumps."""
+    step = 1e-6
+    cell = cell_of(noise, coupling, 0.4, 0.4 + step)
+    values = cell.leave_one_out if predicts is tl.LeaveOneOut else cell.denoiser
+    rates = cell.process.reverse_rates(cell.noisy, predicts(values.log()))
+    own = cell.noisy.tokens.unsqueeze(-1)
+    expected = cell.reverse.scatter(-1, own, 0.0) / step
+    torch.testing.assert_close(rates.off_diagonal(), expected, rtol=1e-4, atol=1e-4)
+    assert bool((rates.elsewhere().sum(-1) <= rate_bound(cell.process, cell.noisy) * (1 + 1e-6)).all())  # float32 laws
+
+
+@pytest.mark.parametrize(("noise", "coupling"), [case for case in CELLS if case[1] != "times"])
+def test_the_clock_of_jumps_is_the_integral_of_their_largest_rate(noise: str, coupling: str) -> None:
+    """P(nothing is renewed between s and t) = 1 - a - b = exp(-clock), whatever position and token."""
+    cell = cell_of(noise, coupling, 0.3, 0.6)
+    path = cell.process.path
+    assert isinstance(path, tl.couplings.base.Clocked)
+    pace = path.pace(cell.process, cell.noisy)
+    for waiting in (0.01, 1.3):
+        s = path.later(cell.process, cell.noisy.t, torch.full_like(cell.noisy.t, waiting))
+        clean, fresh = path.shares(cell.process, cell.noisy, s)
+        moving = pace > 0
+        close((1 - clean - fresh)[moving], torch.exp(-waiting * pace)[moving], "the clock")
+        assert bool((stay_bound(cell.process, cell.noisy, s)[~moving] == 1).all())
+
+
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(48)
+
+
+@cache
+def weighted_states(noise: str, coupling: str) -> tuple[tl.Noisy, Tensor, Tensor]:
+    """Every (x_0, z_t) at the nodes of an integral over t, with its weight times its probability.
+
+    Gauss-Legendre in v with t = sin^2(pi u / 2), u = v^2 (3 - 2 v), which tames logarithms and roots at both ends.
+    """
+    states, clean, weights = [], [], []
+    pairs = torch.cartesian_prod(torch.arange(K), torch.arange(K))
+    for v, weight in zip((NODES + 1) / 2, WEIGHTS / 2, strict=True):
+        u = v * v * (3 - 2 * v)
+        t = float(np.sin(np.pi * u / 2) ** 2)
+        cell = Cell(noise, coupling, t / 2, t)
+        row, pair = (cell.states[2].flatten(1) > 0).nonzero(as_tuple=True)
+        states.append(cell.noisy.sequences(row))
+        clean.append(pairs[pair])
+        density = weight * 6 * v * (1 - v) * np.pi / 2 * np.sin(np.pi * u)
+        weights.append(density * cell.states[2].flatten(1)[row, pair])
+    tokens, t_, alpha = (torch.cat([getattr(state, part) for state in states]) for part in ("tokens", "t", "alpha_t"))
+    aux = None if states[0].aux is None else torch.cat([state.aux for state in states if state.aux is not None])
+    return tl.Noisy(tokens, t_, alpha, aux), torch.cat(clean), torch.cat(weights)
+
+
+def bound_at_oracle(noise: str, coupling: str, predicts: type[Posterior]) -> float:
+    """The integral of the bound at the exact posterior."""
+    process, (noisy, x_0, weights) = process_of(noise, coupling), weighted_states(noise, coupling)
+    prediction = tl.Oracle(P0, process, predicts=predicts).predict(noisy)
+    losses = continuous_bound(process, predicts).per_token(prediction, x_0, noisy, process)
+    return float((weights * losses.sum(-1)).sum())
+
+
+@pytest.mark.parametrize(("noise", "coupling"), CELLS)
+@pytest.mark.parametrize("predicts", [tl.LeaveOneOut, tl.Denoiser])
+def test_the_bound_at_the_exact_posterior_is_the_entropy_where_the_chain_is_markov(
+    noise: str, coupling: str, predicts: type[Posterior]
+) -> None:
+    """The maximal coupling pays more, unless w is 0 or 1 at every clean token: then it is Markov too."""
+    found, process = bound_at_oracle(noise, coupling, predicts), process_of(noise, coupling)
+    if process.tight:
+        assert found == pytest.approx(ENTROPY, abs=1e-6)
+    else:
+        assert coupling == "maximal"
+        assert found > ENTROPY + 0.01
+
+
+@pytest.mark.parametrize("noise", [noise for noise in NOISES if noise != "hybrid"])
+def test_redrawing_what_is_shown_follows_its_posterior(noise: str) -> None:
+    """p(shown | x_0, x_s) at one time, from the definition of the path law: the redrawn U, and whether tau <= s."""
+    for s, _ in TIMES:
+        alpha, mass = level_and_masses(noise, s)
+        states = mass.shape[1]
+        every = torch.cartesian_prod(torch.arange(K), torch.arange(states))
+        x_0, x_s = (column.unsqueeze(1).repeat(1, L) for column in every.unbind(-1))
+        for place in range(L):
+            both = mass[place, x_s[:, place]] + alpha * (x_s[:, place] == x_0[:, place]).double()
+            possible = both > 0
+            process = process_of(noise, "absorbing")
+            time = torch.full((len(x_0),), s, dtype=torch.float64)
+            state = tl.Noisy(x_s, time, process.alpha(time))
+            lost = probability_lost(process, x_0, state)[possible, place]
+            close(lost, (mass[place, x_s[:, place]] / both)[possible], "P(lost | x_0, x_s)")
+            w = mass[place] / (1 - alpha)
+            absorbed = torch.nn.functional.one_hot(x_s[:, place], states).double()
+            joint = w * (alpha * (x_s == x_0)[:, place, None].double() + (1 - alpha) * absorbed)
+            coupling = process.coupling
+            assert isinstance(coupling, tl.couplings.Absorbing)
+            law = coupling.resampling_law(process, x_0, state).dense()[:, place]
+            close(law[possible], (joint / joint.sum(-1, keepdim=True))[possible], "p(U | x_0, x_s)")
+
+
+@pytest.mark.parametrize("noise", list(NOISES))
+def test_a_resampled_step_is_a_step_of_the_markov_chain_with_what_is_shown(noise: str) -> None:
+    """x_0 ~ p(. | x_t, lost_t), x_s by the *Markov* bridge, lost_s ~ p(. | x_0, x_s): for one position, whose posterior
+    is the joint one, the sum over lost_t is p(x_s, lost_s, x_t) of the Markov chain, so trajectories have its law.
+    """
+    p0 = P0.sum(1)
+    part = tl.noise.Table(K, TABLES[noise][:1]) if noise in TABLES else NOISES[noise]
+    times, chain = (tl.Process(part, COUPLINGS[name], EXACT) for name in ("times", "markov"))
+    for s, t in TIMES:
+        (alpha_s, m_s), (alpha_t, m_t) = level_and_masses(noise, s), level_and_masses(noise, t)
+        eye = torch.eye(m_t.shape[1], dtype=torch.float64)
+        q_s = m_s[0] + alpha_s * eye[:K]
+        kept = alpha_t / alpha_s
+        up = kept * eye + m_t[0] - kept * m_s[0]
+        expected = torch.einsum("i,ia,ab->ab", p0, (m_s[0] / q_s).nan_to_num(0.0) * q_s, up)  # x_s is noise
+        total, flagged = torch.zeros_like(up), torch.zeros_like(up)
+        for lost in (True, False):
+            shown = m_t[0].expand(K, -1) if lost else alpha_t * eye[:K]  # q(x_t, lost | x_0)
+            possible = (p0 @ shown) > 0
+            tokens = possible.nonzero()
+            time = torch.full((len(tokens),), t, dtype=torch.float64)
+            aux = torch.full_like(tokens, t if lost else 1, dtype=torch.float64)
+            noisy = tl.Noisy(tokens, time, times.alpha(time), aux)
+            mu = tl.Oracle(p0, times, predicts=tl.Denoiser).predict(noisy).log_probs.exp()[:, 0]
+            for k in range(K):
+                x_0 = torch.full_like(tokens, k)
+                law = chain.bridge(noisy, torch.full_like(time, s), x_0).dense()[:, 0]
+                states = torch.arange(len(eye)).unsqueeze(1)
+                early = torch.full((len(eye),), s, dtype=torch.float64)
+                x_s = tl.Noisy(states, early, chain.alpha(early))
+                redrawn = probability_lost(times, torch.full_like(states, k), x_s)[:, 0].nan_to_num(0.0)
+                weight = (p0 @ shown)[possible].unsqueeze(-1) * mu[:, k : k + 1] * law
+                total[:, possible] += weight.T
+                flagged[:, possible] += (weight * redrawn).T
+        close(total, (p0 @ q_s)[:, None] * up, "p(x_s, x_t) of the Markov chain")
+        close(flagged, expected, "p(x_s, lost_s, x_t) of the Markov chain")
+
+
+@pytest.mark.parametrize("coupling", ["maximal", "absorbing"])
+def test_couplings_of_one_path_do_not_exist_for_noise_that_falls(coupling: str) -> None:
+    with pytest.raises(ValueError, match=r"the .* coupling needs noise that only grows.*use the Markov coupling"):
+        tl.Process(NOISES["hybrid"], COUPLINGS[coupling])

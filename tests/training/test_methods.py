@@ -1,0 +1,105 @@
+"""`--method` names a noise and a coupling: what it trains is saved, loaded and sampled, and a slip is named."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+import torch
+
+import tokenloom as tl
+from tests.cli.helpers import refusal
+from tests.training.helpers import TINY, records
+from tokenloom.cli import main
+from tokenloom.noise import unigrams
+from tokenloom.training.config import from_record
+from tokenloom.training.methods import method_of, method_text
+
+FEW = ["--max-steps", "3", "--run.valid-rows", "8", "--run.validate-every", "2"]
+LINEAR = tl.LinearSchedule()
+
+
+@pytest.mark.parametrize("schedule", ["cosine", "polynomial:power=3"])
+def test_hybrid_noise_that_sets_in_slowly_is_trained_and_every_figure_is_finite(schedule: str, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    main(["train", *TINY, *FEW, "--method", "hybrid", "--schedule", schedule, "--out", str(run)])
+    lines = records(run)
+    assert [line["step"] for line in lines if "valid_nats" in line]
+    assert all(math.isfinite(value) for line in lines for value in line.values() if not isinstance(value, str))
+    best = tl.load(run / "best")
+    assert best.process.name == "hybrid"
+    assert best.about.validation is not None
+    assert math.isfinite(best.about.validation["per_token"])
+
+
+@pytest.mark.parametrize(
+    ("method", "coupling", "sampler"),
+    [
+        ("audm:noise=unigram", tl.couplings.Absorbing, "reaudm"),
+        ("udm:noise=unigram", tl.couplings.Markov, "ancestral"),
+        ("max-coupling:noise=unigram", tl.couplings.Maximal, "ancestral"),
+        ("transition-times:noise=unigram", tl.couplings.TransitionTimes, "mudm"),
+    ],
+)
+def test_the_unigrams_of_the_data_are_a_noise_under_every_coupling(
+    method: str,
+    coupling: type[tl.couplings.Coupling],
+    sampler: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    run = tmp_path / "run"
+    main(["train", *TINY, *FEW, "--method", method, "--out", str(run)])
+    model = tl.load(run)
+    assert type(model.process.coupling) is coupling
+    assert model.about.training is not None
+    data = from_record(model.about.training).data.load()
+    assert model.process.noise == unigrams(torch.as_tensor(data.train), 5)
+    figures = [value for line in records(run) for key, value in line.items() if key in ("loss", "valid_nats")]
+    assert figures
+    assert all(math.isfinite(value) for value in figures)
+    capsys.readouterr()
+    main(["sample", str(run), "--num", "2", "--steps", "4", "--sampler", sampler, "--json"])
+    assert torch.tensor(json.loads(capsys.readouterr().out)["tokens"]).shape == (2, 8)
+
+
+def test_what_training_minimises_is_not_what_a_bound_pays_at_the_end(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--objective", "prior-term", "--out", str(tmp_path / "run")]
+    said = refusal(capsys, "train", *TINY, *options)
+    assert "there is no objective 'prior-term'; " in said
+    assert "nelbo" in said
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("method", "sentence"),
+    [
+        ("udm:noise=bigram", "noise must be unigram, the counts of the training data, got 'bigram'; leave it out"),
+        ("udm:nois=unigram", "uniform has no option 'nois'"),
+        ("audmm", "there is no method 'audmm'; did you mean audm"),
+        ("hybrid:p=0.2", "hybrid has no option 'p'; did you mean p_uniform"),
+    ],
+)
+def test_a_slip_in_a_method_is_named(method: str, sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        method_of(method, 5, LINEAR)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["udm", "mdm", "mdm:mask_id=2", "audm", "max-coupling", "hybrid:p_uniform=0.25", "ar", "transition-times"],
+)
+def test_a_process_says_the_method_that_trains_it(text: str) -> None:
+    process = method_of(text, 5, LINEAR).process
+    assert method_of(method_text(process), 5, LINEAR).process == process
+
+
+@pytest.mark.parametrize("text", ["udm:noise=unigram", "audm:noise=unigram", "max-coupling:noise=unigram"])
+def test_a_process_of_unigrams_says_its_method_too(text: str) -> None:
+    tokens = torch.tensor([[0, 1, 1, 4]])
+    process = method_of(text, 5, LINEAR, tokens).process
+    assert method_text(process) == text
+    assert isinstance(process.noise, tl.noise.Table)
+    torch.testing.assert_close(process.noise.pi, torch.tensor([[2.0, 3, 1, 1, 2]]).double() / 9)
