@@ -99,7 +99,7 @@ class Capabilities:
     @property
     def masking(self) -> bool:
         """Whether a lost token is the mask and nothing else."""
-        return self._still(PointLaw) and self.masses.support.empty
+        return not self.sequential and self._still(PointLaw) and self.masses.support.empty
 
     @property
     def shows_auxiliary(self) -> bool:

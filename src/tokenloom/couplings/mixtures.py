@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from tokenloom.drawing.categorical import draw_each, invert, probabilities
+from tokenloom.drawing.categorical import draw_each, draw_where, invert, probabilities
 from tokenloom.drawing.randomness import Randomness, uniform
 from tokenloom.noise.law import Law
 from tokenloom.types import PerPosition, StateLogProbs, Tokens
@@ -67,8 +67,11 @@ class Mixture(Branches):
         return self._draw_predictions(jumped, branch == PREDICTION, u)
 
     def _draw_predictions(self, tokens: Tokens, where: Tensor, u: PerPosition) -> Tokens:
-        drawn = draw_each(self.prediction, u) if self.prediction.is_floating_point() else self.prediction
-        return torch.where(where, drawn, tokens)
+        if not self.prediction.is_floating_point():
+            return torch.where(where, self.prediction, tokens)
+        if where.is_cpu:  # elsewhere the host would have to wait for their number
+            return tokens.masked_scatter(where, draw_where(self.prediction, where, u))
+        return torch.where(where, draw_each(self.prediction, u), tokens)
 
 
 @dataclass(frozen=True)

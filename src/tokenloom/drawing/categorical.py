@@ -11,7 +11,7 @@ rounding of the probabilities themselves, at the cost of one float32 softmax, an
 """
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from tokenloom.drawing.chunks import by_chunks
@@ -43,6 +43,19 @@ def draw_each(
         return invert(probabilities(rows[part]), numbers[part])
 
     return by_chunks(len(rows), rows.shape[-1], drawn).view(u.shape)
+
+
+def draw_where(
+    logits: Float[Tensor, "batch length vocab"], where: Bool[Tensor, "batch length"], u: Float[Tensor, "batch length"]
+) -> Int[Tensor, "positions"]:
+    """One token from softmax(logits) at each flagged position, for its uniform number."""
+    row, column = where.nonzero(as_tuple=True)
+
+    def drawn(part: slice) -> Tensor:
+        here = row[part], column[part]
+        return invert(probabilities(logits[here]), u[here])
+
+    return by_chunks(len(row), logits.shape[-1], drawn)
 
 
 def draw_uniform_tokens(u: Float[Tensor, "*shape"], vocab_size: int) -> Int[Tensor, "*shape"]:

@@ -6,13 +6,11 @@ the step from nu = the step from mu = the average of q(x_s | x_0, x_t) over mu
 """
 
 import itertools
-from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from tokenloom.couplings.base import Clocked, Coupling, Lifted, OneWay
-from tokenloom.couplings.mixtures import NOISE
+from tokenloom.couplings.base import Clocked, Coupling, Lifted
 from tokenloom.couplings.steps import rate_bound, stay_bound
 from tokenloom.noise.base import Noise
 from tokenloom.posteriors import Denoiser, LeaveOneOut
@@ -22,7 +20,9 @@ from tokenloom.state import Noisy
 from tokenloom.testing.noises import MOST
 from tokenloom.testing.report import Report
 
-R, S, T = 0.2, 0.45, 0.7
+TIMES = ((0.2, 0.45, 0.7), (0.01, 0.05, 0.15), (0.7, 0.85, 0.97))
+"""Times r < s < t that a check looks at."""
+Times = tuple[float, float, float]
 STEP = 1e-7
 
 
@@ -38,25 +38,29 @@ def check_coupling(coupling: Coupling, noise: Noise) -> Report:
         )
     process = Process(noise, coupling, LinearSchedule(eps=0.0))
     report = Report(f"coupling {type(coupling).__name__} with noise {type(noise).__name__}")
-    for place in range(noise.law().length or 1):
-        for shown in _shown(process, place):
-            _check_steps(_Position(process, place, shown), report)
-    if isinstance(coupling, OneWay):
-        report.note("a one-way coupling never draws noise on the way down", not report_noise(process))
+    for times, place in itertools.product(TIMES, range(noise.law().length or 1)):
+        for words, shown in _shown(process, place, times).items():
+            _check_steps(_Position(process, place, shown, times, words), report)
     return report
 
 
-def _shown(process: Process, place: int) -> list[Tensor | None]:
+def _shown(process: Process, place: int, times: Times) -> dict[str, Tensor | None]:
     """Values of the auxiliary variable that a state may show: none, each U, or times in each interval."""
     if not isinstance(process.coupling, Lifted):
-        return [None]
+        return {"": None}
     drawn = process.coupling.auxiliary(process, torch.zeros(1, process.noise.law().length or 1).long(), None)
     if drawn.is_floating_point():
-        return [torch.tensor(time, dtype=torch.float64) for time in (R / 2, (R + S) / 2, (S + T) / 2, (1 + T) / 2)]
+        early, middle, late = times
+        between = {
+            "up to r": early / 2,
+            "up to s": (early + middle) / 2,
+            "up to t": (middle + late) / 2,
+            "after t": 1.0,
+        }
+        return {f", lost {name}": torch.tensor(time, dtype=torch.float64) for name, time in between.items()}
     law = process.masses.law(_state(process, place, torch.zeros(1, 1).long(), 0.5, None), torch.tensor([0.5]).double())
-    tokens = torch.arange(process.num_states)
-    values = torch.stack([law.probability_of(token.view(1, 1))[0, 0] for token in tokens])
-    return [token for token, value in zip(tokens, values, strict=True) if value > 0]
+    tokens = [token for token in range(process.num_states) if float(law.probability_of(torch.tensor([[token]]))) > 0]
+    return {f", U = {token}": torch.tensor(token) for token in tokens}
 
 
 def _state(process: Process, place: int, tokens: Tensor, t: float, shown: Tensor | None) -> Noisy:
@@ -68,11 +72,11 @@ def _state(process: Process, place: int, tokens: Tensor, t: float, shown: Tensor
 class _Position:
     """The laws of one position, as matrices over clean tokens and states."""
 
-    def __init__(self, process: Process, place: int, shown: Tensor | None) -> None:
-        self.process, self.place, self.shown = process, place, shown
+    def __init__(self, process: Process, place: int, shown: Tensor | None, times: Times, words: str) -> None:
+        self.process, self.place, self.shown, self.words = process, place, shown, f"at position {place}{words}"
+        self.r, self.s, self.t = times
         mask = process.noise.mask
         self.clean = [token for token in range(process.vocab_size) if token != mask]
-        self.words = f"at position {place}" + ("" if shown is None else f", shown {shown.item():g}")
 
     def state(self, tokens: Tensor, t: float) -> Noisy:
         return _state(self.process, self.place, tokens, t, self.shown)
@@ -91,8 +95,8 @@ class _Position:
 
 
 def _check_steps(at: _Position, report: Report) -> None:
-    middle, late = at.marginal(S), at.marginal(T)
-    down, further, whole = at.bridge(S, T), at.bridge(R, S), at.bridge(R, T)
+    middle, late = at.marginal(at.s), at.marginal(at.t)
+    down, further, whole = at.bridge(at.s, at.t), at.bridge(at.r, at.s), at.bridge(at.r, at.t)
     report.close(f"q(x_t | x_0) sums to 1 {at.words}", late.sum(-1), torch.ones_like(late[:, 0]))
     report.close(f"q(x_s | x_0, x_t) sums to 1 {at.words}", down.sum(-1), torch.ones_like(down[..., 0]))
     report.close(f"steps down keep the marginals {at.words}", torch.einsum("ib,iba->ia", late, down), middle)
@@ -104,8 +108,8 @@ def _check_steps(at: _Position, report: Report) -> None:
     if at.process.has_jump_rates:
         _check_rates(at, report)
     if at.process.markov:
-        noisy = at.state(torch.arange(at.process.num_states).unsqueeze(1), S)
-        up = at.process.forward(noisy, torch.full_like(noisy.t, T)).dense()[:, 0]
+        noisy = at.state(torch.arange(at.process.num_states).unsqueeze(1), at.s)
+        up = at.process.forward(noisy, torch.full_like(noisy.t, at.t)).dense()[:, 0]
         report.close(f"steps up keep the marginals {at.words}", middle @ up, late)
         pair = middle.unsqueeze(-1) * up
         report.close(f"up and down have one joint law {at.words}", pair, (late.unsqueeze(-1) * down).transpose(1, 2))
@@ -121,8 +125,8 @@ def _check_posteriors(at: _Position, late: Tensor, down: Tensor, report: Report)
     mu = torch.zeros(len(tokens), at.process.vocab_size, dtype=torch.float64)
     mu[:, at.clean] = (joint / joint.sum(0)).T[tokens[:, 0]]
     expected = torch.einsum("ri,ira->ra", mu[:, at.clean], down[:, tokens[:, 0]])
-    noisy = at.state(tokens, T)
-    s = torch.full_like(noisy.t, S)
+    noisy = at.state(tokens, at.t)
+    s = torch.full_like(noisy.t, at.s)
     for name, endpoint in (
         ("leave-one-out posterior", LeaveOneOut(nu.log().expand(len(tokens), 1, -1))),
         ("denoiser", Denoiser(mu.log().unsqueeze(1))),
@@ -138,7 +142,7 @@ def _check_evidence(at: _Position, late: Tensor, report: Report) -> None:
     """At the clean tokens that can be seen, whose likelihood takes one value at x_0 = x_t and another elsewhere."""
     columns = late[:, at.clean]
     own, others = columns.diagonal(), (columns - 2 * torch.diag(columns.diagonal())).amax(0)
-    evidence = at.process.evidence(at.state(torch.tensor(at.clean).unsqueeze(1), T))[:, 0]
+    evidence = at.process.evidence(at.state(torch.tensor(at.clean).unsqueeze(1), at.t))[:, 0]
     revealing = (own > 0) & (others <= 0)
     expected = torch.where(others > 0, (own / others.clamp(min=1e-300)).log(), 0)
     law = f"the evidence is the log-ratio of likelihoods {at.words}"
@@ -148,7 +152,7 @@ def _check_evidence(at: _Position, late: Tensor, report: Report) -> None:
 
 def _check_rates(at: _Position, report: Report) -> None:
     pairs = torch.tensor(list(itertools.product(at.clean, range(at.process.num_states))))
-    noisy = at.state(pairs[:, 1:], S)
+    noisy = at.state(pairs[:, 1:], at.s)
     rates = at.process.reverse_rates(noisy, pairs[:, :1])
     step = at.process.bridge(noisy, noisy.t - STEP, pairs[:, :1]).dense().scatter(-1, pairs[:, 1:, None], 0.0) / STEP
     report.close(f"rates are the derivative of the bridge {at.words}", rates.off_diagonal(), step, 1e-4)
@@ -160,15 +164,3 @@ def _check_rates(at: _Position, report: Report) -> None:
         report.close(f"its clock is the integral of its rates {at.words}", (1 - clean - fresh)[pace > 0], expected)
     leaving, bound = rates.off_diagonal().sum(-1), rate_bound(at.process, noisy)
     report.note(f"no rate exceeds its bound {at.words}", bool((leaving <= bound * (1 + 1e-6)).all()))
-
-
-def report_noise(process: Process) -> bool:
-    """Whether a step down may draw noise."""
-    length = process.noise.law().length or 1
-    tokens = torch.arange(process.num_states).unsqueeze(1).repeat(1, length)
-    time = torch.full((len(tokens),), T, dtype=torch.float64)
-    noisy = Noisy(tokens, time, process.alpha(time))
-    if isinstance(process.coupling, Lifted):
-        noisy = replace(noisy, aux=process.coupling.auxiliary(process, tokens, None))
-    x_0 = torch.full_like(tokens, next(token for token in range(process.vocab_size) if token != process.noise.mask))
-    return bool((process.bridge(noisy, torch.full_like(time, S), x_0).weights[..., NOISE] > 0).any())

@@ -30,8 +30,10 @@ class Report:
         return "\n".join([f"{self.what}: {len(self.laws) - len(self.broken)} of {len(self.laws)} laws hold", *lines])
 
     def note(self, law: str, holds: bool, why: str = "it does not hold") -> None:
-        """Add a law that holds or not."""
-        self.laws.append((law, "" if holds else why))
+        """Add a law that holds or not; one that is there already is broken if it breaks once."""
+        broken = {name: reason for name, reason in self.laws if reason}
+        known = dict(self.laws) | {law: "" if holds else why} | broken
+        self.laws[:] = known.items()
 
     def close(self, law: str, actual: Tensor, expected: Tensor, tolerance: float = TOLERANCE) -> None:
         """Add a law that two tensors are equal."""

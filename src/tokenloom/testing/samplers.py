@@ -6,7 +6,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from tokenloom.cells import PROCESSES, LeftToRight, Masked, Uniform
+from tokenloom.cells import AbsorbingUniform, Hybrid, Masked, MaskedUniform, MaxCoupling, Uniform
 from tokenloom.drawing.randomness import RowGenerators
 from tokenloom.oracles.table import Oracle
 from tokenloom.process import Process
@@ -89,5 +89,4 @@ def _sampler(kernel: Kernel) -> Sampler:
 
 
 def _processes() -> list[Process]:
-    named = [PROCESSES.parse(name, vocab_size=TOKENS) for name in PROCESSES if name != "interpolating"]
-    return [Uniform(TOKENS), Masked(TOKENS), *(process for process in named if process.name != LeftToRight(2).name)]
+    return [kind(TOKENS) for kind in (Uniform, Masked, AbsorbingUniform, MaxCoupling, MaskedUniform, Hybrid)]

@@ -19,7 +19,7 @@ import torch
 from tokenloom.cells import EVERY, PROCESSES, processes_of
 from tokenloom.couplings import COUPLINGS
 from tokenloom.drawing.randomness import Randomness, select, uniform
-from tokenloom.noise import NOISES, unigrams
+from tokenloom.noise import NOISES, Uniform, unigrams
 from tokenloom.posteriors import Denoiser, LeaveOneOut, Posterior
 from tokenloom.process import Process
 from tokenloom.schedules import Schedule
@@ -111,6 +111,8 @@ def method_of(text: str, vocab_size: int, schedule: Schedule, tokens: torch.Tens
     process = PROCESSES.parse(f"{SHORT.get(name, name)}:{rest}", vocab_size=vocab_size, schedule=schedule)
     if noise is None:
         return Method((process,))
+    if not isinstance(process.noise, Uniform):
+        raise ValueError(f"{name} says what its noise is; noise=unigram goes with udm, max-coupling and audm")
     if noise != "unigram":
         raise ValueError(
             f"noise must be unigram, the counts of the training data, got {noise!r}; leave it out otherwise"
