@@ -25,6 +25,7 @@ from tokenloom.testing import (
     check_sampler,
 )
 
+pytestmark = pytest.mark.usefixtures("as_a_user")
 K = 3
 ZEROS = torch.tensor([[0.0, 0.4, 0.6], [0.5, 0.2, 0.3]], dtype=torch.float64)
 NOISES = [
