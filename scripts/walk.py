@@ -2,10 +2,11 @@
 
     python scripts/walk.py
 
-A room is a folder of `src/tokenloom`; the vocabulary (schedules, posteriors, state, types) is one, and so are the two
-axes of a process with their product.  One ancestral step is the difference between runs of five and of four steps; one
-training batch is what the loop does with it: draw it, corrupt it, loss and gradient.  The network's own forward pass is
-counted as one call: it belongs to whoever wrote the network.
+A room is a folder of `src/tokenloom`, or a module that stands alone (`changes`).  `changes_of_groups` counts as one the
+vocabulary (schedules, posteriors, state, types), and as another the two axes of a process with their product.  One
+ancestral step is the difference between runs of five and of four steps.  One training batch is drawing it, its loss and
+its gradient: through `tl.training_loss`, which checks, and as the loop takes it.  Comprehensions are not counted, and a
+network's own forward pass is one call: it belongs to whoever wrote the network.
 """
 
 import json
@@ -36,9 +37,11 @@ class Walk:
     calls: int
     functions: int
     changes: int
+    changes_of_groups: int
 
     def __sub__(self, other: "Walk") -> "Walk":
-        return Walk(self.calls - other.calls, self.functions, self.changes - other.changes)
+        changes, groups = self.changes - other.changes, self.changes_of_groups - other.changes_of_groups
+        return Walk(self.calls - other.calls, self.functions, changes, groups)
 
 
 def room_of(frame: FrameType | None) -> str | None:
@@ -46,16 +49,20 @@ def room_of(frame: FrameType | None) -> str | None:
     path = Path(frame.f_code.co_filename) if frame is not None else Path()
     if ROOT not in path.parents:
         return None
-    name = path.relative_to(ROOT).parts[0].removesuffix(".py")
-    return (VOCABULARY | PROCESS).get(name, name)
+    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+def group_of(room: str) -> str:
+    """The group of a room, which is the room itself for most."""
+    return (VOCABULARY | PROCESS).get(room, room)
 
 
 def walk_of(work: Callable[[], object]) -> Walk:
     """The walk of a function; networks (`nn`) are entered, and not followed."""
-    calls, changes, functions = 0, 0, set()
+    calls, changes, groups, functions = 0, 0, 0, set()
 
     def watch(frame: FrameType, event: str, argument: Any) -> None:
-        nonlocal calls, changes
+        nonlocal calls, changes, groups
         room, code = room_of(frame), frame.f_code
         if event != "call" or room is None or code.co_name in ("<genexpr>", "<listcomp>", "<dictcomp>", "<setcomp>"):
             return
@@ -67,6 +74,7 @@ def walk_of(work: Callable[[], object]) -> Walk:
             return
         calls += 1
         changes += before is not None and before != room
+        groups += before is not None and group_of(before) != group_of(room)
         functions.add(code)
 
     work()  # what is imported, cached or compiled at first is not counted
@@ -75,7 +83,7 @@ def walk_of(work: Callable[[], object]) -> Walk:
         work()
     finally:
         sys.setprofile(None)
-    return Walk(calls, len(functions), changes)
+    return Walk(calls, len(functions), changes, groups)
 
 
 def main() -> None:
@@ -89,12 +97,21 @@ def main() -> None:
     def steps(count: int) -> Callable[[], object]:
         return lambda: tl.sample(model, 2, steps=count, generator=generator.manual_seed(0))
 
+    def public() -> None:
+        rows = training_batch(data, 2, 0, 1, 1e-3)
+        loss = tl.training_loss(model, objective, rows.x_0, rows.t, rows.randomness, rows.given, rows.weights)
+        loss.mean.backward()  # type: ignore[no-untyped-call]
+
     def batch() -> None:
         rows = training_batch(data, 2, 0, 1, 1e-3)
         noisy = method.corrupted(rows.x_0, objective.times(rows.t), rows.randomness, rows.given)
         loss_at(model, objective, rows.x_0, noisy, rows.weights).mean.backward()  # type: ignore[no-untyped-call]
 
-    found = {"ancestral step": walk_of(steps(5)) - walk_of(steps(4)), "training batch": walk_of(batch)}
+    found = {
+        "ancestral step": walk_of(steps(5)) - walk_of(steps(4)),
+        "training_loss": walk_of(public),
+        "loop": walk_of(batch),
+    }
     print(json.dumps({name: asdict(walk) for name, walk in found.items()}, indent=2))
 
 
