@@ -15,8 +15,7 @@ quickstart: .venv/.core   ## solve a Sudoku live, train two methods for a minute
 test: .venv/.dev          ## lint, types and every test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/pytest -q --numprocesses 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/mypy & types=$$!; $(BIN)/pytest -q --numprocesses 2 --dist loadfile --no-loadscope-reorder; tests=$$?; wait $$types && exit $$tests
 
 laws: .venv/.laws$(TORCH)  ## the laws and the start of the command line; TORCH=2.6.0 installs that version first, ROAD=compiled: tests/conftest.py
 	$(BIN)/pytest -q $(if $(ROAD),--road $(ROAD) $(SAMPLERS)) tests/laws tests/processes tests/test_schedules.py tests/nn tests/oracles tests/cli/test_start.py

@@ -273,7 +273,7 @@ def test_the_harness_builds_the_model_from_its_arguments(tmp_path: Path) -> None
     )
     assert made.options == HarnessOptions(samples=8, sampler="psi:kappa=0.9", seed=3)
     assert str(made.device) == "cpu"
-    with pytest.raises(ValueError, match="has no option 'sample'; did you mean samples or sampler"):
+    with pytest.raises(ValueError, match="has no option 'sample'; did you mean sampler or samples"):
         TokenloomLM.create_from_arg_string(f"pretrained={tmp_path / 'model'},sample=8")
 
 

@@ -17,7 +17,8 @@ from tests.laws.test_rates import assert_limit, rate_as_limit
 from tests.statistics import assert_frequencies
 from tokenloom.cells import PROCESSES
 from tokenloom.cli import main
-from tokenloom.couplings import COUPLINGS, Absorbing, Coupling, Markov, Maximal, TransitionTimes
+from tokenloom.couplings import COUPLINGS, Absorbing, Coupling, Lifted, Markov, Maximal, Timed, TransitionTimes
+from tokenloom.drawing.randomness import Randomness
 from tokenloom.noise import NOISES, Law, Noise, TableLaw
 from tokenloom.objectives.nelbo import continuous_bound
 from tokenloom.posteriors import Posterior
@@ -63,6 +64,37 @@ class Blend(Coupling):
     def _blended(self, markov: Shares, maximal: Shares) -> Shares:
         clean, fresh = (self.rho * one + (1 - self.rho) * other for one, other in zip(markov, maximal, strict=True))
         return clean, fresh
+
+
+@dataclass(frozen=True)
+class Together(Timed):
+    """All positions of a sequence lose their token at one time: each alone, a transition time as usual."""
+
+    def auxiliary(self, process: Process, tokens: Tensor, generator: Randomness | None) -> Tensor:
+        return TransitionTimes().auxiliary(process, tokens[:, :1], generator).expand(tokens.shape)
+
+    def resample(self, process: Process, x_0: Tensor, x_s: tl.Noisy, generator: Randomness | None) -> Tensor:
+        raise ValueError("one time for all cannot be redrawn position by position")
+
+
+@dataclass(frozen=True)
+class SharedU(Lifted):
+    """One absorbing token for a whole sequence: each position alone is absorbed as usual."""
+
+    def law(self, process: Process, noisy: tl.Noisy) -> Law:
+        return Absorbing().law(process, noisy)
+
+    def mass(self, process: Process, noisy: tl.Noisy) -> Tensor:
+        return Absorbing().mass(process, noisy)
+
+    def auxiliary(self, process: Process, tokens: Tensor, generator: Randomness | None) -> Tensor:
+        return Absorbing().auxiliary(process, tokens[:, :1], generator).expand(tokens.shape)
+
+    def prior(self, process: Process, noisy: tl.Noisy, generator: Randomness | None) -> tl.Noisy:
+        return Absorbing().prior(process, noisy, generator)
+
+    def resample(self, process: Process, x_0: Tensor, x_s: tl.Noisy, generator: Randomness | None) -> Tensor:
+        raise ValueError("one U for all cannot be redrawn position by position")
 
 
 def zipf(vocab_size: int, exponent: float = 1.0, *, schedule: Schedule = LinearSchedule()) -> Process:  # noqa: B008
@@ -271,6 +303,33 @@ def test_an_own_coupling_whose_way_up_depends_on_x_0_is_not_markov() -> None:
     t = torch.tensor([0.5], dtype=torch.float64)
     with pytest.raises(ValueError, match="Zipf noise, Blend coupling is not Markov"):
         process.forward(process.corrupt(torch.zeros(1, L).long(), t), t + 0.1)
+
+
+CAPABILITIES = ("lifted", "has_jump_rates", "all_or_nothing", "shows_auxiliary", "one_way", "reveals", "uniform_noise")
+
+
+@pytest.mark.parametrize("noise", [tl.noise.Uniform(K), Zipf(K), tl.noise.Mask(K)], ids=["uniform", "zipf", "mask"])
+@pytest.mark.parametrize(
+    ("own", "like"), [(Together(), TransitionTimes()), (SharedU(), Absorbing())], ids=["together", "shared"]
+)
+def test_an_own_lifted_coupling_can_do_what_its_laws_say(own: Coupling, like: Coupling, noise: Noise) -> None:
+    """Each position alone is that of a built-in coupling, so they can do the same and have the same steps."""
+    mine, usual = Process(noise, own, EXACT), Process(noise, like, EXACT)
+    assert [getattr(mine, name) for name in CAPABILITIES] == [getattr(usual, name) for name in CAPABILITIES]
+    assert (mine.mask, mine.input_states) == (usual.mask, usual.input_states)
+    generator = torch.Generator().manual_seed(0)
+    t = torch.full((64,), 0.6, dtype=torch.float64)
+    noisy = mine.corrupt(torch.randint(0, K, (64, 3), generator=generator), t, generator)
+    seen = [process.network_input(noisy) for process in (mine, usual)]
+    assert torch.equal(seen[0].tokens, seen[1].tokens)
+    assert (seen[0].absorbing is None) == (seen[1].absorbing is None) == (not mine.shows_auxiliary)
+    prediction = tl.Denoiser(torch.randn(64, 3, K, generator=generator, dtype=torch.float64))
+    assert_close(*(process.bridge(noisy, t / 2, prediction).dense() for process in (mine, usual)))
+
+
+@pytest.mark.parametrize("own", [Together(), SharedU()], ids=["together", "shared"])
+def test_an_own_lifted_coupling_samples_p_0(own: Coupling, generator: torch.Generator) -> None:
+    assert_samples_p_0(Process(Zipf(K), own, EXACT), generator)
 
 
 def test_under_a_mask_an_own_coupling_of_both_is_masked_diffusion() -> None:

@@ -7,6 +7,7 @@ from tokenloom.couplings.base import Clocked as Clocked
 from tokenloom.couplings.base import Coupling as Coupling
 from tokenloom.couplings.base import Lifted as Lifted
 from tokenloom.couplings.base import OneWay as OneWay
+from tokenloom.couplings.base import Timed as Timed
 from tokenloom.couplings.left_to_right import LeftToRight as LeftToRight
 from tokenloom.couplings.markov import Markov as Markov
 from tokenloom.couplings.maximal import Maximal as Maximal

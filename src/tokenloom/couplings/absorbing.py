@@ -21,7 +21,7 @@ from tokenloom.couplings.markov import survival
 from tokenloom.couplings.mixtures import Mixture, branches
 from tokenloom.drawing.randomness import Randomness, uniform
 from tokenloom.noise.law import Law, PointLaw
-from tokenloom.state import NetworkInput, Noisy
+from tokenloom.state import Noisy
 from tokenloom.types import Auxiliary, PerPosition, PerRow, Tokens, sealed
 
 if TYPE_CHECKING:
@@ -65,10 +65,6 @@ class Absorbing(Lifted, Chain):
             return noisy
         same = noisy.given & (noisy.aux == noisy.tokens)
         return replace(noisy, aux=torch.where(same, (noisy.tokens + 1) % process.vocab_size, noisy.aux))
-
-    def network_input(self, process: "Process", noisy: Noisy) -> NetworkInput:
-        plain = super().network_input(process, noisy)
-        return replace(plain, absorbing=noisy.aux) if process.shows_auxiliary else plain
 
     def kept(self, process: "Process", noisy: Noisy, t: PerRow) -> tuple[PerPosition, Law]:
         return survival(process, noisy, t), self.law(process, noisy)

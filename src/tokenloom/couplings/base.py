@@ -30,7 +30,7 @@ from tokenloom.noise.masses import StillMasses
 from tokenloom.state import NetworkInput, Noisy
 from tokenloom.support.registry import Registry
 from tokenloom.support.typed import check_fields
-from tokenloom.types import Auxiliary, PerPosition, PerRow, Tokens
+from tokenloom.types import Auxiliary, Flags, PerPosition, PerRow, Tokens
 
 if TYPE_CHECKING:
     from tokenloom.process import Process
@@ -78,7 +78,8 @@ class Coupling(ABC):
 
     def network_input(self, process: "Process", noisy: Noisy) -> NetworkInput:
         """The state as a network reads it."""
-        return NetworkInput(noisy.tokens, noisy.t, noisy.alpha_t, None, noisy.given)
+        absorbing = noisy.aux if process.shows_auxiliary else None
+        return NetworkInput(noisy.tokens, noisy.t, noisy.alpha_t, absorbing, noisy.given)
 
     def mask(self, process: "Process") -> int | None:
         """The id that a network is shown for a lost token, where there is one."""
@@ -171,6 +172,45 @@ class Lifted(OneWay):
     def hold(self, process: "Process", noisy: Noisy) -> Noisy:
         """Make what is shown of given positions agree with their being clean."""
         return noisy
+
+
+@dataclass(frozen=True)
+class Timed(Lifted):
+    """A lifted coupling that shows tau: a position either has its clean token still or has lost it.
+
+    A network sees lost tokens as masks, and not tau itself.
+    """
+
+    def lost(self, noisy: Noisy) -> Flags:
+        """Flags of tau <= t."""
+        lost = shown(noisy, "the transition times tau") <= noisy.t[:, None]
+        return lost if noisy.given is None else lost & ~noisy.given
+
+    def mask(self, process: "Process") -> int:
+        return process.vocab_size if process.noise.mask is None else process.noise.mask
+
+    def masked_view(self, process: "Process", noisy: Noisy) -> Tokens:
+        """x~_t(tau): the tokens, with the mask for lost ones."""
+        return noisy.tokens.masked_fill(self.lost(noisy), self.mask(process))
+
+    def network_input(self, process: "Process", noisy: Noisy) -> NetworkInput:
+        return replace(super().network_input(process, noisy), tokens=self.masked_view(process, noisy))
+
+    def level(self, process: "Process", noisy: Noisy) -> PerPosition:
+        return (~self.lost(noisy)).double()
+
+    def mass(self, process: "Process", noisy: Noisy) -> PerPosition:
+        """1 where the token is lost: what it is says nothing then."""
+        return self.lost(noisy).double()
+
+    def found(self, process: "Process", noisy: Noisy, s: PerRow) -> PerPosition:
+        """[s < tau], which is known."""
+        if not isinstance(process.masses, StillMasses):
+            raise ValueError(
+                f"{process.title} has no chain with its times fixed, because the mass of some token of its noise falls "
+                "before t = 1; redraw them, as mudm:resample=true does"
+            )
+        return (shown(noisy, "the transition times tau") > s[:, None]).double()
 
 
 def probability_lost(process: "Process", x_0: Tokens, x_s: Noisy) -> PerPosition:

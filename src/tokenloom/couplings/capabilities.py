@@ -6,12 +6,10 @@ wherever its laws fit.
 
 from functools import cached_property
 
-from tokenloom.couplings.absorbing import Absorbing
-from tokenloom.couplings.base import Chain, Coupling, Lifted, OneWay
+from tokenloom.couplings.base import Chain, Coupling, Lifted, OneWay, Timed
 from tokenloom.couplings.left_to_right import LeftToRight
 from tokenloom.couplings.markov import Markov
 from tokenloom.couplings.maximal import Maximal
-from tokenloom.couplings.transition_times import TransitionTimes
 from tokenloom.noise.law import Law, PointLaw, UniformLaw
 from tokenloom.noise.masses import Masses, StillMasses
 from tokenloom.posteriors import Denoiser, LeaveOneOut, OverTokens, Posterior, Score
@@ -47,12 +45,12 @@ class Capabilities:
     @property
     def has_jump_rates(self) -> bool:
         """Whether the reverse chain jumps at random times; given tau they are known."""
-        return not isinstance(self.coupling, TransitionTimes | LeftToRight)
+        return not isinstance(self.coupling, Timed | LeftToRight)
 
     @property
     def has_bridge(self) -> bool:
         """Whether there is a chain of single steps down: not with times fixed where some noise mass falls."""
-        fixed = isinstance(self.coupling, TransitionTimes) and not isinstance(self.masses, StillMasses)
+        fixed = isinstance(self.coupling, Timed) and not isinstance(self.masses, StillMasses)
         return not self.sequential and not fixed
 
     @property
@@ -89,12 +87,12 @@ class Capabilities:
     @property
     def all_or_nothing(self) -> bool:
         """Whether a token either tells x_0 for certain or says nothing of it, as a mask does."""
-        return isinstance(self.coupling, TransitionTimes) or self.masses.support.empty
+        return isinstance(self.coupling, Timed) or self.masses.support.empty
 
     @property
     def uniform_noise(self) -> bool:
         """Whether a lost token is uniform on the vocabulary, at every position and time, as far as is shown."""
-        return self._still(UniformLaw) and type(self.coupling).law is Coupling.law
+        return self._still(UniformLaw) and not self._shows_noise
 
     @property
     def masking(self) -> bool:
@@ -104,7 +102,12 @@ class Capabilities:
     @property
     def shows_auxiliary(self) -> bool:
         """Whether the network reads the auxiliary variable beside the tokens; of a point mass it says nothing."""
-        return isinstance(self.coupling, Absorbing) and not self._is_point
+        return self._shows_noise and not self._is_point
+
+    @property
+    def _shows_noise(self) -> bool:
+        """Whether what is shown changes the law of a lost token."""
+        return type(self.coupling).law is not Coupling.law
 
     @property
     def tight(self) -> bool:

@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from tokenloom.drawing.categorical import draw_each, draw_where, invert, probabilities
-from tokenloom.drawing.randomness import Randomness, uniform
+from tokenloom.drawing.randomness import Randomness, uniform_pair
 from tokenloom.noise.law import Law
 from tokenloom.types import PerPosition, StateLogProbs, Tokens
 
@@ -57,8 +57,7 @@ class Mixture(Branches):
 
     def draw(self, generator: Randomness | None = None) -> Tokens:
         """Two uniform numbers per position: one for the branch, one for the token."""
-        shape, device = tuple(self.stay.shape), self.stay.device
-        return self.invert(uniform(shape, generator, device), uniform(shape, generator, device))
+        return self.invert(*uniform_pair(self.stay, generator))
 
     def invert(self, branch_number: PerPosition, u: PerPosition) -> Tokens:
         """The draw that two uniform numbers per position stand for; a small `branch_number` stays."""

@@ -90,6 +90,8 @@ def _weights(
     clean, fresh = torch.where(noise, clean, 0), torch.where(noise, fresh, 0)
     before = (1 - clean - fresh).clamp(min=0)
     if isinstance(endpoint, Denoiser):
+        if process.one_way:  # no noise is drawn, so x_t's own probability does not matter
+            return before, clean, fresh
         own, others = split_probability(values, noisy.tokens)
         total = torch.where(noise, level + mass, 1)
         return before + fresh * own * level / total, clean, fresh * (others + own * mass / total)

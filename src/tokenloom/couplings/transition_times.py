@@ -20,13 +20,12 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from tokenloom.couplings.base import COUPLINGS, Chain, Lifted, probability_lost, shown
+from tokenloom.couplings.base import COUPLINGS, Chain, Timed, probability_lost
 from tokenloom.drawing.randomness import Randomness, uniform
 from tokenloom.noise.base import check_mask_id
 from tokenloom.noise.law import Law
-from tokenloom.noise.masses import StillMasses
-from tokenloom.state import NetworkInput, Noisy
-from tokenloom.types import Auxiliary, Flags, PerPosition, PerRow, Tokens, sealed
+from tokenloom.state import Noisy
+from tokenloom.types import Auxiliary, PerPosition, PerRow, Tokens, sealed
 
 if TYPE_CHECKING:
     from tokenloom.process import Process
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 @COUPLINGS.register("transition-times")
 @sealed
 @dataclass(frozen=True)
-class TransitionTimes(Lifted, Chain):
+class TransitionTimes(Timed, Chain):
     """One path per token, shown with tau; the mask only appears in `masked_view`."""
 
     mask_id: int | None = None
@@ -45,29 +44,7 @@ class TransitionTimes(Lifted, Chain):
         check_mask_id(self.mask_id, process.vocab_size)
 
     def mask(self, process: "Process") -> int:
-        if process.noise.mask is not None:
-            return process.noise.mask
-        return process.vocab_size if self.mask_id is None else self.mask_id
-
-    def lost(self, noisy: Noisy) -> Flags:
-        """Flags of tau <= t."""
-        lost = shown(noisy, "the transition times tau") <= noisy.t[:, None]
-        return lost if noisy.given is None else lost & ~noisy.given
-
-    def masked_view(self, process: "Process", noisy: Noisy) -> Tokens:
-        """x~_t(tau): what a masked network is shown."""
-        return noisy.tokens.masked_fill(self.lost(noisy), self.mask(process))
-
-    def network_input(self, process: "Process", noisy: Noisy) -> NetworkInput:
-        return replace(super().network_input(process, noisy), tokens=self.masked_view(process, noisy))
-
-    def level(self, process: "Process", noisy: Noisy) -> PerPosition:
-        """Given tau, a position either has its token still or has lost it."""
-        return (~self.lost(noisy)).double()
-
-    def mass(self, process: "Process", noisy: Noisy) -> PerPosition:
-        """1 where the token is lost: what it is says nothing then."""
-        return self.lost(noisy).double()
+        return super().mask(process) if self.mask_id is None or process.noise.mask is not None else self.mask_id
 
     def auxiliary(self, process: "Process", tokens: Tokens, generator: Randomness | None) -> Auxiliary:
         return process.masses.time_at_lost(uniform(tuple(tokens.shape), generator, tokens.device))
@@ -85,15 +62,6 @@ class TransitionTimes(Lifted, Chain):
         before = process.masses.time_at_lost((1 - alpha) * u).minimum(bound)
         after = process.masses.time_at_lost(1 - alpha * u).maximum(bound.nextafter(bound + 1))
         return torch.where(lost, before, after)
-
-    def found(self, process: "Process", noisy: Noisy, s: PerRow) -> PerPosition:
-        """[s < tau], which is known."""
-        if not isinstance(process.masses, StillMasses):
-            raise ValueError(
-                f"{process.title} has no chain with its times fixed, because the mass of some token of its noise falls "
-                "before t = 1; redraw them, as mudm:resample=true does"
-            )
-        return (shown(noisy, "the transition times tau") > s[:, None]).double()
 
     def kept(self, process: "Process", noisy: Noisy, t: PerRow) -> tuple[PerPosition, Law]:
         lost = self.lost(replace(noisy, t=t)) & ~self.lost(noisy)

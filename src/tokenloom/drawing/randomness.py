@@ -32,7 +32,7 @@ class RowGenerators:
     @checked
     def spawn(cls, seed: int, batch: int, device: torch.device | str = "cpu") -> "RowGenerators":
         """Unrelated seeds for rows 0..batch-1 of one seed; a longer batch starts with the same rows."""
-        return cls([derive_seed(seed, "row", row) for row in range(batch)], device)
+        return cls(row_seeds(batch, seed, "row"), device)
 
     def select(self, index: Sequence[int]) -> "RowGenerators":
         """The generators of some rows, shared with this."""
@@ -60,9 +60,22 @@ def uniform(shape: tuple[int, ...], generator: Randomness | None, device: torch.
     return torch.rand(shape, generator=generator, device=device, dtype=torch.float64)
 
 
+def uniform_pair(
+    tokens: Int[Tensor, "batch length"], generator: Randomness | None
+) -> tuple[Float[Tensor, "batch length"], Float[Tensor, "batch length"]]:
+    """Two uniform numbers per position: one for the branch, one for the token."""
+    shape, device = tuple(tokens.shape), tokens.device
+    return uniform(shape, generator, device), uniform(shape, generator, device)
+
+
 def select(generator: Randomness | None, rows: Int[Tensor, "rows"]) -> Randomness | None:
     """Randomness for some rows of a batch: theirs, where each row has its own."""
     return generator.select(rows.tolist()) if isinstance(generator, RowGenerators) else generator
+
+
+def row_seeds(rows: int, *key: int | str) -> tuple[int, ...]:
+    """One seed per row, each of the key and its number."""
+    return tuple(derive_seed(*key, row) for row in range(rows))
 
 
 def derive_seed(*key: int | str) -> int:

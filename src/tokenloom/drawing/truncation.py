@@ -38,8 +38,8 @@ COLDEST = torch.finfo(torch.float32).tiny
 
 
 @dataclass(frozen=True, kw_only=True)
-class Truncation:
-    """What to keep of a prediction, and of which representation."""
+class Sharpening:
+    """How much of a prediction is kept."""
 
     temperature: float = 1.0
     """Divides the logits: below 1 sharper, above 1 flatter."""
@@ -47,6 +47,21 @@ class Truncation:
     """Keep the smallest set of most probable tokens with at least this mass, in (0, 1]."""
     top_k: int | None = None
     """Keep this many of the most probable tokens; None keeps all."""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if not 0 < self.temperature < float("inf"):
+            raise ValueError(f"temperature must be positive and finite, got {self.temperature}")
+        if not 0 < self.top_p <= 1:
+            raise ValueError(f"top_p must be in (0, 1], got {self.top_p}")
+        if self.top_k is not None and self.top_k < 1:
+            raise ValueError(f"top_k must be at least 1, got {self.top_k}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Truncation(Sharpening):
+    """What to keep of a prediction, and of which representation."""
+
     on: type[OverTokens] = LeaveOneOut
     """The representation that is truncated, `LeaveOneOut` or `Denoiser`."""
     forbid: tuple[int, ...] = ()
@@ -56,13 +71,7 @@ class Truncation:
     def __post_init__(self) -> None:
         if self.on is not Denoiser and self.on is not LeaveOneOut:
             raise ValueError(f"truncation is on Denoiser or LeaveOneOut, got {self.on!r}")
-        check_fields(self)
-        if not 0 < self.temperature < float("inf"):
-            raise ValueError(f"temperature must be positive and finite, got {self.temperature}")
-        if not 0 < self.top_p <= 1:
-            raise ValueError(f"top_p must be in (0, 1], got {self.top_p}")
-        if self.top_k is not None and self.top_k < 1:
-            raise ValueError(f"top_k must be at least 1, got {self.top_k}")
+        super().__post_init__()
         if any(token < 0 for token in self.forbid):
             raise ValueError(f"forbid must hold token ids, got {min(self.forbid)}")
 

@@ -50,7 +50,7 @@ class Sweep:
             if not getattr(self, name):
                 raise ValueError(f"a sweep without {name} has no points; name at least one")
         settings = [
-            SamplerOptions(steps, sampler, corrector, temperature, top_p, on=self.on)
+            SamplerOptions(steps, sampler, corrector, temperature=temperature, top_p=top_p, on=self.on)
             for sampler, corrector, steps, temperature, top_p in product(
                 self.samplers, self.correctors, self.steps, self.temperatures, self.top_ps
             )

@@ -10,7 +10,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
-from tokenloom.drawing.randomness import Randomness, uniform
+from tokenloom.drawing import randomness
+from tokenloom.drawing.randomness import Randomness
 from tokenloom.models.protocol import Model
 from tokenloom.process import Process
 from tokenloom.samplers.evaluator import Evaluator
@@ -142,5 +143,4 @@ def uniform_markov(process: Process) -> bool:
 
 def uniform_pair(noisy: Noisy, generator: Randomness | None) -> tuple[PerPosition, PerPosition]:
     """Two uniform numbers per position: one for the branch, one for the token."""
-    shape, device = tuple(noisy.tokens.shape), noisy.tokens.device
-    return uniform(shape, generator, device), uniform(shape, generator, device)
+    return randomness.uniform_pair(noisy.tokens, generator)

@@ -1,8 +1,9 @@
 """The settings of a sampler as plain values, as they stand on a command line and in a record."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal
 
+from tokenloom.drawing.truncation import Sharpening
 from tokenloom.posteriors import Denoiser, LeaveOneOut, OverTokens
 from tokenloom.samplers.grids import GridName
 from tokenloom.samplers.sampler import Sampler
@@ -11,21 +12,26 @@ ON: dict[str, type[OverTokens]] = {"loo": LeaveOneOut, "denoiser": Denoiser}
 
 
 @dataclass(frozen=True)
-class SamplerOptions:
-    """How to draw."""
+class Kernels:
+    """The kernels of a sampler, and their budget."""
 
-    steps: int = 128
+    steps: int = int(Sampler.steps)
     """Network evaluations per sequence, the corrector's included."""
     sampler: str = "ancestral"
     """A sampler with options, as in psi:kappa=0.9; `tokenloom sample x --sampler list` names them all."""
     corrector: str = "none"
     """A corrector with options, as in informed:steps=2,parallel=4; `none` is without."""
-    temperature: float = 1.0
-    """Divides the logits."""
-    top_p: float = 1.0
-    """Keep the most probable tokens up to this mass."""
-    top_k: int | None = None
-    """Keep this many of the most probable tokens."""
+
+    @property
+    def kernels(self) -> str:
+        """The kernels in words."""
+        return self.sampler + ("" if self.corrector == "none" else f" + {self.corrector}")
+
+
+@dataclass(frozen=True)
+class SamplerOptions(Sharpening, Kernels):
+    """How to draw."""
+
     on: Literal["loo", "denoiser"] = "loo"
     """The posterior that temperature, top-p and top-k act on."""
     grid: GridName = "uniform"
@@ -33,18 +39,5 @@ class SamplerOptions:
 
     def sampler_value(self) -> Sampler:
         """The sampler that these settings stand for."""
-        return Sampler.parse(
-            self.sampler,
-            corrector=self.corrector,
-            steps=self.steps,
-            grid=self.grid,
-            temperature=self.temperature,
-            top_p=self.top_p,
-            top_k=self.top_k,
-            on=ON[self.on],
-        )
-
-    @property
-    def kernels(self) -> str:
-        """The kernels in words."""
-        return self.sampler + ("" if self.corrector == "none" else f" + {self.corrector}")
+        settings = {item.name: getattr(self, item.name) for item in fields(SamplerOptions)}
+        return Sampler.parse(settings.pop("sampler"), **settings | {"on": ON[self.on]})

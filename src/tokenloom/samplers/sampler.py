@@ -114,7 +114,7 @@ class Sampler(Truncation):
             if key not in known:
                 raise ValueError(f"a sampler has no setting {key!r}; {nearest(key, known)}")
         corrector = settings.pop("corrector", None)
-        if added and corrector is not None:
+        if added and corrector not in (None, "none"):
             raise ValueError(f"the sampler {text!r} names its corrector already, got corrector={corrector!r} too")
         named = added or corrector
         if isinstance(named, str):

@@ -14,7 +14,7 @@ import torch
 from torch import Generator, Tensor
 
 from tokenloom.data.base import Dataset, take
-from tokenloom.drawing.randomness import RowGenerators, derive_seed
+from tokenloom.drawing.randomness import RowGenerators, derive_seed, row_seeds
 from tokenloom.types import Flags, PerPosition, PerRow, Tokens
 
 
@@ -54,8 +54,7 @@ def training_batch(data: Dataset, size: int, step: int, seed: int, floor: float,
     given = None if data.draw_given is None else data.draw_given(x_0, puzzle, generator)
     times = antithetic_times(size, generator, floor, power)
     free = torch.ones(x_0.shape, dtype=torch.float64) if given is None else (~given).double()
-    seeds = tuple(derive_seed(seed, "row", step, row) for row in range(size))
-    return Batch(x_0, times, given, free / free.sum().clamp(min=1), seeds)
+    return Batch(x_0, times, given, free / free.sum().clamp(min=1), row_seeds(size, seed, "row", step))
 
 
 def rows_of(count: int, size: int, step: int, seed: int) -> Tensor:

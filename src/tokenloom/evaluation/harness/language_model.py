@@ -54,7 +54,7 @@ class TokenloomLM(TemplateLM):
         if found is None:
             raise ValueError("the harness asks in text, and this model carries no tokenizer; pass tokenizer=")
         self.tokenizer = found
-        self.sampler = self.options.build_sampler()
+        self.sampler = self.options.sampler_value()
         self.scorer = Scorer(self.model, self.options.samples, self.options.batch_size, self.options.seed)
         self.errors: list[float] = []
         """The standard error that noise leaves on each log-likelihood, in nats."""
