@@ -38,11 +38,8 @@ def draw_each(
 ) -> Int[Tensor, "batch length"]:
     """One token from softmax(logits) at every position, for its uniform number."""
     rows, numbers = logits.flatten(0, 1), u.flatten()
-
-    def drawn(part: slice) -> Tensor:
-        return invert(probabilities(rows[part]), numbers[part])
-
-    return by_chunks(len(rows), rows.shape[-1], drawn).view(u.shape)
+    drawn = by_chunks(len(rows), rows.shape[-1], lambda part: invert(probabilities(rows[part]), numbers[part]))
+    return drawn.view(u.shape)
 
 
 def draw_where(
@@ -50,12 +47,11 @@ def draw_where(
 ) -> Int[Tensor, "positions"]:
     """One token from softmax(logits) at each flagged position, for its uniform number."""
     row, column = where.nonzero(as_tuple=True)
-
-    def drawn(part: slice) -> Tensor:
-        here = row[part], column[part]
-        return invert(probabilities(logits[here]), u[here])
-
-    return by_chunks(len(row), logits.shape[-1], drawn)
+    return by_chunks(
+        len(row),
+        logits.shape[-1],
+        lambda part: invert(probabilities(logits[row[part], column[part]]), u[row[part], column[part]]),
+    )
 
 
 def draw_uniform_tokens(u: Float[Tensor, "*shape"], vocab_size: int) -> Int[Tensor, "*shape"]:

@@ -84,11 +84,10 @@ def _normalised(x: Tensor, norm: nn.LayerNorm, shift: Tensor, scale: Tensor) -> 
     """The norm of x, modulated; a norm that somebody has replaced or hooked into is called."""
     if not is_plain(norm, nn.LayerNorm) or norm.bias is not None:
         return Recomputed(modulate, (norm(x), shift, scale))
-
-    def compute(x: Tensor, weight: Tensor, shift: Tensor, scale: Tensor) -> Tensor:
-        return modulate(F.layer_norm(x, norm.normalized_shape, weight, None, norm.eps), shift, scale)
-
-    return Recomputed(compute, (x, norm.weight, shift, scale))
+    return Recomputed(
+        lambda x, weight, *by: modulate(F.layer_norm(x, norm.normalized_shape, weight, None, norm.eps), *by),
+        (x, norm.weight, shift, scale),
+    )
 
 
 def _gelu(hidden: Tensor) -> Tensor:
