@@ -30,7 +30,7 @@ def returning(output: object) -> DiffusionModel:
 
 CASES: list[tuple[str, Callable[[], object], str]] = [
     ("a truncation beside its settings", lambda: tl.sample(MODEL, 1, truncation={"top_p": 0.5}), "a sampler has no setting 'truncation'; known are temperature, top_p"),
-    ("a dict for a setting", lambda: tl.sample(MODEL, 1, top_p={"top_p": 0.5}), r"top_p must be a number, got a dict, \{'top_p': 0.5\}"),
+    ("a dict for a setting", lambda: tl.sample(MODEL, 1, top_p={"top_p": 0.5}), r"top_p must be a number, got \{'top_p': 0.5\}"),
     ("a function for a process", lambda: tl.Oracle(TABLE, tl.Uniform), r"process must be a Process, got the function Uniform itself; build one, as in Uniform\(...\)"),
     ("a class for a noise", lambda: tl.Process(tl.noise.Uniform), r"noise must be a Noise, got the class Uniform itself; build one, as in Uniform\(...\)"),
     ("a noise for a coupling", lambda: tl.Process(tl.noise.Uniform(K), tl.noise.Uniform(K)), "coupling must be a Coupling, got Uniform"),
@@ -60,8 +60,8 @@ CASES: list[tuple[str, Callable[[], object], str]] = [
     ("a number for a generator", lambda: tl.sample(MODEL, 1, generator=3), "generator must be a Generator or a RowGenerators or None, got 3"),
     ("flags alone for given", lambda: tl.sample(MODEL, 1, given=torch.ones(2).bool()), "given must be a pair .*, got a tensor of shape"),
     ("lists for given", lambda: tl.sample(MODEL, 1, given=([0, 1], [True, False])), "given must be a pair"),
-    ("texts for forbidden tokens", lambda: tl.sample(MODEL, 1, forbid="a"), "forbid must be a sequence, each of it a whole number, got 'a'"),
-    ("a seed for seeds", lambda: tl.RowGenerators(3), "seeds must be a sequence, each of it a whole number, got 3"),
+    ("texts for forbidden tokens", lambda: tl.sample(MODEL, 1, forbid="a"), "forbid must be a sequence, each item a whole number, got 'a'"),
+    ("a seed for seeds", lambda: tl.RowGenerators(3), "seeds must be a sequence, each item a whole number, got 3"),
     ("an objective by name", lambda: tl.training_loss(MODEL, "ce", TOKENS, HALF), "objective must be an Objective, got 'ce'"),
     ("a class for an objective", lambda: tl.training_loss(MODEL, objectives.CrossEntropy, TOKENS, HALF), "objective must be an Objective, got the class CrossEntropy itself"),
     ("a state for tokens", lambda: tl.convert(tl.Denoiser(LOGITS), tl.LeaveOneOut, tl.Noisy(TOKENS, HALF, HALF), HALF, UNIFORM), "x_t must be an int64 tensor"),

@@ -72,11 +72,11 @@ WRONG: list[tuple[Callable[[Record], Any], str]] = [
     (change("method", to=5), "the option method of the config must be a text, got 5"),
     (
         change("predicts", to="lo"),
-        "the option predicts of the config must be loo or denoiser or score or null, got 'lo'",
+        "the option predicts of the config must be 'loo' or 'denoiser' or 'score' or null, got 'lo'",
     ),
     (change("max_steps", to=1.5), "the option max_steps of the config must be a whole number or null, got 1.5"),
     (change("floor", to=True), "the option floor of the config must be a number, got True"),
-    (change("run", "precision", to="16"), "must be 32-true or bf16-mixed, got '16'"),
+    (change("run", "precision", to="16"), "must be '32-true' or 'bf16-mixed', got '16'"),
     *(
         (change(key, to=value), sentence)
         for key, sentence in {
@@ -111,7 +111,7 @@ def test_a_config_of_another_kind_or_time_gets_a_sentence(
     [
         ({"method": "udmm"}, "there is no method 'udmm'; did you mean udm"),
         ({"method": "mdm:mask=3"}, "masked has no option 'mask'; did you mean mask_id?"),
-        ({"method": "mdm:mask_id=x"}, "masked:mask_id must be a whole number, got 'x'"),
+        ({"method": "mdm:mask_id=x"}, "masked:mask_id must be a whole number or none, got 'x'"),
         ({"schedule": "cosin"}, "there is no schedule 'cosin'; did you mean cosine"),
         ({"schedule": "polynomial:pow=2"}, "polynomial has no option 'pow'; did you mean power?"),
         ({"objective": "nelb"}, "there is no objective 'nelb'; did you mean nelbo"),

@@ -20,21 +20,14 @@ from dataclasses import fields
 from types import NoneType, UnionType
 from typing import Any, Generic, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from tokenloom.support.typed import JSON_WORDS, check_type, in_words
 from tokenloom.support.words import nearest
 
 Entry = TypeVar("Entry")
 Part = TypeVar("Part")
 Class = TypeVar("Class", bound=Callable[..., Any])
 
-WORDS = {
-    int: "a whole number",
-    float: "a number",
-    str: "a text",
-    bool: "true or false",
-    NoneType: "null",
-    dict: "an object",
-}
-"""What messages call the types of JSON."""
+TEXT_WORDS = JSON_WORDS | {NoneType: "none"}
 
 
 class Directory(Mapping[str, Entry], Generic[Entry]):
@@ -177,8 +170,7 @@ def build(part: Callable[..., Part], values: Mapping[str, Any], what: str, **fix
     for key, value in values.items():
         if key not in known:
             raise ValueError(f"{what} has no option {key!r}; {nearest(key, known) if known else 'it has none'}")
-        if not _fits(value, known[key]):
-            raise ValueError(f"the option {key} of {what} must be {_words(known[key])}, got {repr(value)[:80]}")
+        check_type(f"the option {key} of {what}", value, known[key], JSON_WORDS)
     try:
         return part(**{key: _converted(value, known[key]) for key, value in values.items()}, **fixed)
     except ValueError:
@@ -199,22 +191,6 @@ def required_of(part: Callable[..., Any]) -> list[str]:
     return [item.name for item in found if item.default is inspect.Parameter.empty]
 
 
-def _fits(value: Any, kind: Any) -> bool:
-    """Whether a JSON value is of a type; what JSON has no type for is left to the part itself."""
-    origin, inside = get_origin(kind), get_args(kind)
-    if origin in (Union, UnionType):
-        return any(_fits(value, part) for part in inside)
-    if origin is Literal:
-        return value in inside
-    if origin is tuple:
-        kinds = [inside[0]] * len(value) if isinstance(value, list | tuple) and inside[-1] is Ellipsis else list(inside)
-        return isinstance(value, list | tuple) and len(value) == len(kinds) and all(map(_fits, value, kinds))
-    if kind in (int, float):
-        return isinstance(value, int if kind is int else int | float) and not isinstance(value, bool)
-    plain = origin or kind
-    return plain not in WORDS or isinstance(value, plain)
-
-
 def _converted(value: Any, kind: Any) -> Any:
     """A JSON value as the option holds it: lists are tuples, and a whole number is a float where one is asked for."""
     if isinstance(value, list):
@@ -223,37 +199,19 @@ def _converted(value: Any, kind: Any) -> Any:
     return float(value) if type(value) is int and float in kinds and int not in kinds else value
 
 
-def _words(kind: Any) -> str:
-    """A type as messages call it."""
-    origin, inside = get_origin(kind), get_args(kind)
-    if origin in (Union, UnionType):
-        return " or ".join(map(_words, inside))
-    if origin is Literal:
-        return " or ".join(map(str, inside))
-    if origin is tuple:
-        many = "" if inside[-1] is Ellipsis else f"{len(inside)} "
-        return f"a list of {many}{WORDS[inside[0]].removeprefix('a ')}s"
-    return WORDS.get(origin or kind, str(kind))
-
-
-def _parse(name: str, value: str, kind: Any) -> Any:
-    """A value of one of the types that can be written as text."""
-    if get_origin(kind) in (Union, UnionType):
-        kinds = [part for part in get_args(kind) if part is not NoneType]
-        return None if value == "none" and NoneType in get_args(kind) else _parse(name, value, kinds[0])
-    if get_origin(kind) is Literal:
-        if value not in get_args(kind):
-            raise ValueError(f"{name} must be one of {', '.join(get_args(kind))}, got {value!r}")
-        return value
-    if kind is bool:
-        if value not in ("true", "false"):
-            raise ValueError(f"{name} must be true or false, got {value!r}")
-        return value == "true"
-    if kind is str:
-        return value
-    if kind not in (int, float):
-        raise ValueError(f"{name} cannot be given as text; pass an object in Python")
-    try:
-        return kind(value)
-    except ValueError as error:
-        raise ValueError(f"{name} must be {'a whole number' if kind is int else 'a number'}, got {value!r}") from error
+def _parse(name: str, text: str, kind: Any) -> Any:
+    """Return the value that a text means for one of the types that can be written as text."""
+    kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+    choices: dict[str, Any] = {"none": None} if NoneType in kinds else {}
+    for each in kinds:
+        choices |= {choice: choice for choice in get_args(each)} if get_origin(each) is Literal else {}
+        choices |= {"true": True, "false": False} if each is bool else {}
+    if text in choices:
+        return choices[text]
+    readers = [reader for reader in (int, float, str) if reader in kinds]
+    for reader in readers:
+        with suppress(ValueError):
+            return reader(text)
+    if readers or choices.keys() - {"none"}:
+        raise ValueError(f"{name} must be {in_words(kind, TEXT_WORDS)}, got {text!r}")
+    raise ValueError(f"{name} cannot be given as text; pass an object in Python")

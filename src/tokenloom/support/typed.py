@@ -1,7 +1,8 @@
-"""Wrong types get a sentence, as wrong values do: arguments are compared with the annotations they are passed to.
+"""Wrong types get a sentence, as wrong values do: values are compared with the annotations they are passed to.
 
 An annotation is the one place that says what is expected, so nothing is written twice: `checked` guards a function,
-`check_fields` the fields of a dataclass.  Shapes and dtypes of tensors are left to `checks.py`, which names the limits.
+`check_fields` the fields of a dataclass, and `check_type` one value, as of a file.  Shapes and dtypes of tensors are
+left to `checks.py`, which names the limits.  Nothing here loads PyTorch.
 """
 
 import functools
@@ -11,24 +12,20 @@ from dataclasses import fields
 from types import FunctionType, NoneType, UnionType
 from typing import Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from torch import Tensor
-from torch import bool as bool_
-
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
-WORDS: dict[Any, str] = {
-    int: "a whole number",
-    float: "a number",
-    str: "a text",
-    bool: "True or False",
-    NoneType: "None",
-    Tensor: "a tensor",
-}
+WORDS = {int: "a whole number", float: "a number", str: "a text", bool: "True or False", NoneType: "None"}
+JSON_WORDS = WORDS | {bool: "true or false", NoneType: "null", dict: "an object"}
+TENSORS = {"Int": "an int64 tensor", "Float": "a float tensor", "Bool": "a bool tensor"}
+REMEDIES = {"ndarray": "torch.from_numpy(x)", "list": "torch.tensor(x)", "tuple": "torch.tensor(x)"}
+"""How to make a tensor of a value, by the name of its type."""
+
+_hints = functools.cache(get_type_hints)
 
 
 def checked(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """The function, with a `ValueError` that says which argument has a wrong type; for what users call."""
+    """Guard a public function: an argument of a wrong type raises a `ValueError` that names it."""
     signature = inspect.signature(function)
     fitting: set[tuple[str, type, Any]] = set()  # what has been checked before: a name, a type and a dtype
 
@@ -42,7 +39,7 @@ def checked(function: Callable[Parameters, Result]) -> Callable[Parameters, Resu
             key = (name, type(value), getattr(value, "dtype", None))
             if key not in fitting:
                 check_type(name, value, _hints(function).get(name, Any))
-                if type(value).__module__ != "builtins":  # whose content counts: a number, a text, a list
+                if type(value).__module__ != "builtins":  # of a number, a text or a list the content counts
                     fitting.add(key)
         return function(*args, **options)
 
@@ -56,90 +53,72 @@ def check_fields(part: Any) -> None:
         check_type(item.name, getattr(part, item.name), hints[item.name])
 
 
-def check_type(name: str, value: Any, hint: Any) -> None:
-    """Raise unless a value is what an annotation says."""
+def check_type(name: str, value: Any, hint: Any, words: Mapping[Any, str] = WORDS) -> None:
+    """Raise unless a value is what an annotation says; `words` are what the sentence calls the plain types."""
     if isinstance(value, int) and abs(value) >= 2**63:
         raise ValueError(f"{name} must fit into 64 bits, got a number of {len(str(abs(value)))} digits")
     if not fits(value, hint):
-        raise ValueError(f"{name} must be {in_words(hint)}, got {got(value, hint)}")
-
-
-@functools.cache
-def _hints(annotated: Any) -> dict[str, Any]:
-    return get_type_hints(annotated)
+        wanted = in_words(hint, words)
+        raise ValueError(f"{name} must be {wanted}, got {_got(value, wanted)}")
 
 
 def fits(value: Any, hint: Any) -> bool:
-    """Whether a value is what an annotation says; what no rule here understands fits."""
+    """Return whether a value is what an annotation says; unrecognised annotations are accepted."""
     origin, inside = get_origin(hint), get_args(hint)
+    kind = origin or hint
     if isinstance(hint, TypeVar):
         return hint.__bound__ is None or fits(value, hint.__bound__)
-    if origin in (Union, UnionType):
+    if kind in (Union, UnionType):
         return any(fits(value, part) for part in inside)
-    if origin is Literal:
+    if kind is Literal:
         return any(type(value) is type(choice) and value == choice for choice in inside)
-    if origin is type:
-        return True  # a representation, which is checked by name where it is used
-    if origin is tuple:
-        kinds = [inside[0]] * len(value) if isinstance(value, tuple | list) and inside[-1] is Ellipsis else inside
-        return isinstance(value, tuple | list) and len(value) == len(kinds) and all(map(fits, value, kinds))
-    if origin is Sequence:
-        return (
-            isinstance(value, Sequence) and not isinstance(value, str) and all(fits(each, inside[0]) for each in value)
-        )
-    return _is_a(value, origin or (NoneType if hint is None else hint))
-
-
-def _is_a(value: Any, kind: Any) -> bool:
     if kind is Callable:
         return callable(value)
+    if origin in (tuple, Sequence):  # JSON has lists only, so a list fits a tuple
+        if not isinstance(value, Sequence if origin is Sequence else tuple | list) or isinstance(value, str):
+            return False
+        kinds = inside[:1] * len(value) if origin is Sequence or inside[-1] is Ellipsis else inside
+        return len(value) == len(kinds) and all(map(fits, value, kinds))
     if kind in (int, float):
         return isinstance(value, int if kind is int else int | float) and not isinstance(value, bool)
-    if hasattr(kind, "array_type"):  # a tensor with a shape
-        odd = isinstance(value, Tensor) and (value.is_complex() or value.dtype == bool_)
-        return isinstance(value, Tensor) and not (odd and kind.__name__.startswith("Float"))
-    if not isinstance(kind, type) or kind in (Any, object):
+    if hasattr(kind, "array_type"):  # a shape of jaxtyping
+        real = isinstance(value, kind.array_type) and not (value.is_complex() or str(value.dtype) == "torch.bool")
+        return real if kind.__name__.startswith("Float") else isinstance(value, kind.array_type)
+    if not isinstance(kind, type) or kind in (Any, object, type):  # a representation is checked by name where it is used
         return True
     return not isinstance(value, type) and isinstance(value, kind)  # a class has the attributes of its objects
 
 
-def in_words(hint: Any) -> str:
-    """What messages call a type."""
+def in_words(hint: Any, words: Mapping[Any, str] = WORDS) -> str:
+    """Return what messages call a type."""
     origin, inside = get_origin(hint), get_args(hint)
+    say = functools.partial(in_words, words=words)
     if isinstance(hint, TypeVar):
-        return in_words(hint.__bound__)
+        return say(hint.__bound__)
     if origin in (Union, UnionType):
-        return " or ".join(dict.fromkeys(map(in_words, inside)))
+        return " or ".join(dict.fromkeys(map(say, inside)))
     if origin is Literal:
         return " or ".join(map(repr, inside))
     if origin is tuple and inside[-1] is not Ellipsis:
-        return f"a pair ({', '.join(map(in_words, inside))})"
+        return f"a pair ({', '.join(map(say, inside))})"
     if origin in (tuple, Sequence):
-        return f"a sequence, each of it {in_words(inside[0])}"
+        return f"a sequence, each item {say(inside[0])}"
     if hasattr(hint, "array_type"):
-        kind = {"Int": "an int64", "Float": "a float", "Bool": "a bool"}.get(hint.__name__.split("[")[0], "a")
-        return f"{kind} tensor of shape [{', '.join(hint.dim_str.split())}]"
-    kind = origin or hint
-    plain = getattr(kind, "__name__", str(kind))
-    return WORDS.get(kind, f"{'an' if plain[:1] in 'AEIOUaeiou' else 'a'} {plain}")
+        return f"{TENSORS.get(hint.__name__.split('[')[0], 'a tensor')} of shape [{', '.join(hint.dim_str.split())}]"
+    plain = getattr(origin or hint, "__name__", str(hint))
+    return words.get(origin or hint, f"{'an' if plain[:1] in 'AEIOUaeiou' else 'a'} {plain}")
 
 
-def got(value: Any, hint: Any) -> str:
-    """What messages call a wrong value, with the remedy where there is one."""
-    tensor = "tensor" in in_words(hint)
-    if type(value).__module__ == "numpy" and hasattr(value, "__array__"):
-        return "a numpy array; pass torch.from_numpy(x)" if tensor else f"{value!r} of numpy; convert it first"[:80]
-    if isinstance(value, Tensor):
-        return f"a tensor of shape {list(value.shape)} and {value.dtype}"
-    if isinstance(value, type | FunctionType) and "function" not in in_words(hint):
-        kind = "class" if isinstance(value, type) else "function"
-        return f"the {kind} {value.__name__} itself; build one, as in {value.__name__}(...)"
-    if isinstance(value, list | tuple) and tensor and "pair" not in in_words(hint):
-        return f"a {type(value).__name__}; pass torch.tensor(x)"
+def _got(value: Any, wanted: str) -> str:
+    """Return what messages call a wrong value, with the remedy where there is one."""
+    kind = type(value)
+    if isinstance(value, type | FunctionType):
+        what = "class" if isinstance(value, type) else "function"
+        return f"the {what} {value.__name__} itself; build one, as in {value.__name__}(...)"
+    name = "numpy array" if kind.__module__ == "numpy" else "tensor" if hasattr(value, "dtype") else kind.__name__
+    if "tensor" in wanted and "pair" not in wanted and kind.__name__ in REMEDIES:
+        return f"a {name}; pass {REMEDIES[kind.__name__]}"
+    if hasattr(value, "dtype") and hasattr(value, "shape"):
+        return f"a {name} of shape {list(value.shape)} and {value.dtype}"
     shown = repr(value)
-    shown = shown if len(shown) <= 60 else f"{shown[:57]}..."
-    return (
-        f"{'an' if type(value).__name__[:1] in 'aeiouAEIOU' else 'a'} {type(value).__name__}, {shown}"
-        if isinstance(value, Mapping)
-        else shown
-    )
+    return shown if len(shown) <= 80 else f"{shown[:77]}..."
