@@ -16,12 +16,12 @@ from evidence.page import effect_words, write_page
 from evidence.results import Task, collect, is_measured, measure_tasks, trains
 from evidence.runs import Place, Run, is_trained, train_runs
 from evidence.settings import Scale
+from tokenloom.cli.ranks import on_its_own, ranks
 from tokenloom.evaluation.spreading import spread
 from tokenloom.support.checks import nearest
 from tokenloom.support.display import Display
 from tokenloom.support.extras import optional
 from tokenloom.support.files import check_writable
-from tokenloom.support.ranks import on_its_own, ranks
 from tokenloom.support.words import counted
 
 FOLDER = Path(__file__).parent

@@ -92,7 +92,7 @@ def test_a_process_that_is_killed_ends_the_job_and_a_rerun_finishes_it(tmp_path:
 
 WAITING = """
 import sys
-from tokenloom.support import ranks
+from tokenloom.cli import ranks
 
 mine = ranks.ranks()
 with mine.together():

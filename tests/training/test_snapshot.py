@@ -15,8 +15,8 @@ from safetensors.torch import load_file, save_file
 from tests.cli.helpers import refusal
 from tests.training.helpers import TINY, tiny, weights
 from tokenloom.models.checkpoint import FILES
-from tokenloom.support.lock import locked
 from tokenloom.support.temporary import HOST
+from tokenloom.training.lock import locked
 from tokenloom.training.loop import train
 from tokenloom.training.reporting import Reporter
 

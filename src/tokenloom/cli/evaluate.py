@@ -15,6 +15,7 @@ from rich.table import Table
 
 from tokenloom import __version__
 from tokenloom.cli.harness_tasks import evaluate_on_tasks
+from tokenloom.cli.ranks import Ranks, ranks
 from tokenloom.cli.registry import COMMANDS, factory, read_ahead
 from tokenloom.evaluation.causal_lm import CausalLM, is_causal_lm, load_causal_lm
 from tokenloom.evaluation.held_out import Fingerprint
@@ -25,7 +26,6 @@ from tokenloom.models.store import model_folder
 from tokenloom.objectives.likelihood import Workers
 from tokenloom.support.display import Display
 from tokenloom.support.files import check_writable, write_json
-from tokenloom.support.ranks import Ranks, ranks
 
 Subject = Run | CausalLM
 Results = dict[str, dict[str, Cell]]

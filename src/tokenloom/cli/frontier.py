@@ -9,6 +9,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
+from tokenloom.cli.ranks import ranks
 from tokenloom.cli.registry import COMMANDS
 from tokenloom.evaluation.frontier import (
     STEPS,
@@ -26,7 +27,6 @@ from tokenloom.evaluation.frontier_plots import draw_html, draw_png
 from tokenloom.evaluation.points import check_points
 from tokenloom.support.display import Display
 from tokenloom.support.extras import optional
-from tokenloom.support.ranks import ranks
 from tokenloom.support.words import counted
 
 

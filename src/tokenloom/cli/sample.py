@@ -20,6 +20,7 @@ from torch import Tensor
 
 from tokenloom.cells import PROCESSES
 from tokenloom.cli.given import read_given
+from tokenloom.cli.ranks import ranks
 from tokenloom.cli.registry import COMMANDS
 from tokenloom.cli.sample_shards import begin, is_folder, missing, write_shard
 from tokenloom.cli.samples_file import check_out, write_samples
@@ -32,7 +33,6 @@ from tokenloom.samplers import CORRECTORS, PREDICTORS, Samples, Step
 from tokenloom.samplers.options import SamplerOptions
 from tokenloom.samplers.results import OnStep
 from tokenloom.support.display import Display
-from tokenloom.support.ranks import ranks
 from tokenloom.support.registry import Directory
 from tokenloom.support.words import counted
 

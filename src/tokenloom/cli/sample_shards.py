@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from tokenloom.cli.ranks import Ranks
 from tokenloom.evaluation.runs import Run
 from tokenloom.samplers import Samples
 from tokenloom.support.files import check_writable, replacing, write_json
-from tokenloom.support.ranks import Ranks
 from tokenloom.support.reading import read_json
 
 MAY_CHANGE = ("num", "batch")

@@ -84,7 +84,11 @@ def fits(value: Any, hint: Any) -> bool:
     if hasattr(kind, "array_type"):  # a shape of jaxtyping
         real = isinstance(value, kind.array_type) and not (value.is_complex() or str(value.dtype) == "torch.bool")
         return real if kind.__name__.startswith("Float") else isinstance(value, kind.array_type)
-    if not isinstance(kind, type) or kind in (Any, object, type):  # a representation is checked by name where it is used
+    if not isinstance(kind, type) or kind in (
+        Any,
+        object,
+        type,
+    ):  # a representation is checked by name where it is used
         return True
     return not isinstance(value, type) and isinstance(value, kind)  # a class has the attributes of its objects
 

@@ -22,7 +22,6 @@ from tokenloom.models.network import unwrapped
 from tokenloom.models.store import save_model
 from tokenloom.objectives.likelihood import Likelihood, Workers
 from tokenloom.support.files import write_json
-from tokenloom.support.lock import locked
 from tokenloom.support.temporary import tidy
 from tokenloom.support.words import counted
 from tokenloom.training.batches import training_batch
@@ -30,6 +29,7 @@ from tokenloom.training.build import objective_of
 from tokenloom.training.clock import Clock, ended
 from tokenloom.training.config import TrainConfig
 from tokenloom.training.fitting import fitted
+from tokenloom.training.lock import locked
 from tokenloom.training.ranges import check_batch
 from tokenloom.training.reporting import Reporter
 from tokenloom.training.setup import Learner, launch

@@ -1,7 +1,7 @@
 """Several processes that share the work of one command: `torchrun --nproc-per-node 4 -m tokenloom ...`.
 
-torchrun tells each process its number and how many there are.  Work is cut by rows or by items, each with a seed of its
-own, so the result is the same whatever their number.  Process 0 speaks and writes; the others compute.
+torchrun gives each process its rank and their number.  Work is cut by rows or by items, each with a seed of its own, so
+the result is the same for any number of processes.  Rank 0 prints and writes; the others compute.
 """
 
 import datetime
@@ -16,13 +16,13 @@ from torch import Tensor
 WAIT = datetime.timedelta(hours=24)
 """How long a process waits for the slowest; torchrun ends all of them when one dies."""
 
-TOLD = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "ROLE_RANK", "ROLE_WORLD_SIZE")
-"""What torchrun tells a process."""
+VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "ROLE_RANK", "ROLE_WORLD_SIZE")
+"""The environment variables that torchrun sets, besides those that begin with TORCHELASTIC."""
 
 
 @dataclass(frozen=True)
 class Ranks:
-    """Which of how many processes this is."""
+    """The rank of this process, and how many there are."""
 
     rank: int = 0
     count: int = 1
@@ -33,12 +33,12 @@ class Ranks:
 
     @property
     def first(self) -> bool:
-        """Whether this is the process that speaks and writes."""
+        """True for the process that prints and writes."""
         return self.rank == 0
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """Processes that can wait for each other and add tensors; nothing is set up for a single one."""
+        """Connect the processes, so that they can wait for each other and add tensors; a single one needs nothing."""
         if self.count == 1:
             yield
             return
@@ -49,44 +49,36 @@ class Ranks:
             torch.distributed.destroy_process_group()
 
     def wait(self) -> None:
-        """Until all processes are here."""
-        if self.count > 1:
-            with _of_others():
-                torch.distributed.barrier()
+        """Block until every rank arrives."""
+        self.add(torch.zeros(1))
 
     def add(self, tensor: Tensor) -> Tensor:
-        """The sum of a tensor over all processes."""
+        """Return the sum of a tensor over all ranks."""
         total = tensor.cpu().clone()
         if self.count > 1:
-            with _of_others():
+            try:
                 torch.distributed.all_reduce(total)
+            except RuntimeError as error:  # gloo's, where a connection was closed
+                raise ValueError(
+                    "another process of this command has ended, so this one cannot finish its work; what is finished "
+                    "is kept: see what the other one said, and start the same command again"
+                ) from error
         return total.to(tensor.device)
 
 
 @contextmanager
-def _of_others() -> Iterator[None]:
-    """A wait for other processes, which may never come."""
-    try:
-        yield
-    except RuntimeError as error:  # gloo's, where a connection was closed
-        raise ValueError(
-            "another process of this command has ended, so this one cannot finish its work; what is finished is kept: "
-            "see what the other one said, and start the same command again"
-        ) from error
-
-
-@contextmanager
 def on_its_own() -> Iterator[None]:
-    """A block in which this process looks as if it were alone, for work that would otherwise join the others."""
-    told = {name: os.environ.pop(name) for name in list(os.environ) if name in TOLD or name.startswith("TORCHELASTIC")}
+    """Hide the other ranks inside the block, for work that would otherwise join them."""
+    names = [name for name in os.environ if name in VARIABLES or name.startswith("TORCHELASTIC")]
+    hidden = {name: os.environ.pop(name) for name in names}
     try:
         yield
     finally:
-        os.environ.update(told)
+        os.environ.update(hidden)
 
 
 def ranks() -> Ranks:
-    """As torchrun says; alone without it."""
+    """Return rank and world size from the environment, else those of a single process."""
     found = []
     for name, alone in (("RANK", "0"), ("WORLD_SIZE", "1")):
         text = os.environ.get(name, alone)
