@@ -7,11 +7,9 @@ where a user's values enter: a public function, the start of a run, a file.  Ins
 import torch
 from torch import Tensor
 
+from tokenloom.support.typed import check_type
 from tokenloom.support.words import nearest as nearest
-
-
-def _shape(tensor: Tensor) -> str:
-    return "[" + ", ".join(str(size) for size in tensor.shape) + "]"
+from tokenloom.types import Logits, Tokens
 
 
 def check_least(part: object, **least: int) -> None:
@@ -28,21 +26,13 @@ def check_shares(part: object, *names: str) -> None:
             raise ValueError(f"{name} must be in [0, 1], got {getattr(part, name)}")
 
 
-def check_tensor(name: str, value: object, what: str) -> None:
-    """A tensor, and not what merely looks like one."""
-    if not isinstance(value, Tensor):
-        kind = type(value).__name__
-        remedy = {"ndarray": "; pass torch.from_numpy(x)", "list": "; pass torch.tensor(x)"}.get(kind, "")
-        raise ValueError(f"{name} must be {what}, got {repr(value)[:60] if not remedy else 'a ' + kind}{remedy}")
-
-
 def check_tokens(name: str, tokens: Tensor, limit: int, forbidden: int | None = None) -> None:
-    """int64 ids of shape [batch, length] in 0..limit-1, none of them `forbidden` (a mask inside the vocabulary)."""
-    check_tensor(name, tokens, "an int64 tensor of shape [batch, length]")
+    """Raise unless these are int64 ids in 0..limit-1, none of them `forbidden` (a mask inside the vocabulary)."""
+    check_type(name, tokens, Tokens)
     if tokens.dtype != torch.int64:
         raise ValueError(f"{name} must hold int64 token ids, got {tokens.dtype}; call {name}.long() first")
     if tokens.ndim != 2:
-        raise ValueError(f"{name} must have shape [batch, length], got {_shape(tokens)}")
+        raise ValueError(f"{name} must have shape [batch, length], got {list(tokens.shape)}")
     if tokens.is_meta:
         raise ValueError(f"{name} is on meta, where tensors hold no values; move it to the model's device")
     if tokens.numel() == 0:
@@ -56,35 +46,29 @@ def check_tokens(name: str, tokens: Tensor, limit: int, forbidden: int | None = 
 
 
 def check_time(name: str, t: Tensor, tokens: Tensor) -> None:
-    """A float tensor of shape [batch] with values in [0, 1]."""
+    """Raise unless these are times or noise levels in [0, 1], one per sequence."""
     check_per_row(name, t, tokens)
-    _check_unit_interval(name, t)
-
-
-def check_alpha(name: str, alpha: Tensor, tokens: Tensor) -> None:
-    """A noise level of shape [batch] with values in [0, 1]."""
-    check_per_row(name, alpha, tokens)
-    _check_unit_interval(name, alpha)
-
-
-def check_per_row(name: str, values: Tensor, tokens: Tensor) -> None:
-    """One float per sequence."""
-    check_tensor(name, values, f"a float tensor of shape [{len(tokens)}], one value per sequence")
-    if not values.is_floating_point():
-        raise ValueError(f"{name} must be a float tensor, got {values.dtype}")
-    if values.shape != tokens.shape[:1]:
-        raise ValueError(f"{name} must have shape [{tokens.shape[0]}], one value per sequence, got {_shape(values)}")
-    check_device(name, values, tokens)
-
-
-def _check_unit_interval(name: str, values: Tensor) -> None:
-    outside = values[~((values >= 0) & (values <= 1))]  # the negation also catches NaN
+    outside = t[~((t >= 0) & (t <= 1))]  # the negation also catches NaN
     if outside.numel():
         raise ValueError(f"{name} must be in [0, 1], got {outside[0].item():g}")
 
 
+check_alpha = check_time
+
+
+def check_per_row(name: str, values: Tensor, tokens: Tensor) -> None:
+    """Raise unless these are floats, one per sequence."""
+    if not values.is_floating_point():
+        raise ValueError(f"{name} must be a float tensor, got {values.dtype}")
+    if values.shape != tokens.shape[:1]:
+        raise ValueError(
+            f"{name} must have shape [{tokens.shape[0]}], one value per sequence, got {list(values.shape)}"
+        )
+    check_device(name, values, tokens)
+
+
 def check_order(s: Tensor, t: Tensor, direction: str = "reverse") -> None:
-    """A reverse step goes from t down to an earlier s, a forward step from s up to a later t."""
+    """Raise unless s < t in every row: a reverse step goes from t down to s, a forward step from s up to t."""
     late = (s >= t).nonzero()
     if late.numel():
         row = int(late[0, 0])
@@ -92,21 +76,23 @@ def check_order(s: Tensor, t: Tensor, direction: str = "reverse") -> None:
 
 
 def check_logits(name: str, logits: Tensor, tokens: Tensor, vocab_size: int) -> None:
-    """Float logits of shape [batch, length, vocab], with a possible token at every position."""
-    check_tensor(name, logits, "a float tensor of shape [batch, length, vocabulary]")
-    if not logits.is_floating_point():
-        raise ValueError(f"{name} must be a float tensor, got {logits.dtype}")
+    """Raise unless these are float logits of shape [batch, length, vocab], with a possible token at every position."""
+    check_type(name, logits, Logits)
     expected = (*tokens.shape, vocab_size)
     if tuple(logits.shape) != expected:
-        raise ValueError(f"{name} must have shape {list(expected)} (batch, length, vocabulary), got {_shape(logits)}")
+        raise ValueError(
+            f"{name} must have shape {list(expected)} (batch, length, vocabulary), got {list(logits.shape)}"
+        )
     check_device(name, logits, tokens)
     check_finite_maximum(name, logits)
 
 
 def check_finite_maximum(name: str, logits: Tensor) -> None:
-    """One reduction finds NaN, +inf and rows without any possible token; -inf entries are fine."""
+    """Raise at NaN, +inf and rows without any possible token, found by one reduction; -inf entries are fine."""
     if not logits.is_floating_point() or not logits.ndim:
-        raise ValueError(f"{name} must be a float tensor with a last dimension, got {logits.dtype} of {_shape(logits)}")
+        raise ValueError(
+            f"{name} must be a float tensor with a last dimension, got {logits.dtype} of {list(logits.shape)}"
+        )
     if logits.numel() == 0:
         return
     bad = (~torch.isfinite(logits.amax(-1))).nonzero()
@@ -119,21 +105,20 @@ def check_finite_maximum(name: str, logits: Tensor) -> None:
 
 
 def check_device(name: str, tensor: Tensor, reference: Tensor) -> None:
-    """Everything lives where the tokens live."""
+    """Raise unless a tensor is on the device of another one, the tokens."""
     if tensor.device != reference.device:
         raise ValueError(f"{name} is on {tensor.device} but the tokens are on {reference.device}; move one of them")
 
 
 def check_same_shape(name: str, tensor: Tensor, tokens: Tensor) -> None:
-    """One value per position, where the tokens are."""
+    """Raise unless a tensor has one value per position, on the tokens' device."""
     if tensor.shape != tokens.shape:
-        raise ValueError(f"{name} must have the tokens' shape {_shape(tokens)}, got {_shape(tensor)}")
+        raise ValueError(f"{name} must have the tokens' shape {list(tokens.shape)}, got {list(tensor.shape)}")
     check_device(name, tensor, tokens)
 
 
 def check_mask(name: str, mask: Tensor, tokens: Tensor) -> None:
-    """One flag per position."""
-    check_tensor(name, mask, "a bool tensor with the shape of the tokens")
+    """Raise unless a tensor has one flag per position."""
     if mask.dtype != torch.bool:
         raise ValueError(f"{name} must be a bool mask, got {mask.dtype}")
     check_same_shape(name, mask, tokens)

@@ -7,7 +7,6 @@ no key twice, no NaN or infinity, whole numbers of 64 bits, and no deeper than a
 import hashlib
 import json
 import math
-import os
 import stat
 from contextlib import suppress
 from io import BufferedReader
@@ -29,29 +28,27 @@ KINDS = {
 
 
 def kind_of(path: Path) -> str | None:
-    """What is under a name, in words; None where nothing is."""
+    """Return what has a name, in words, or None if nothing has."""
     with suppress(OSError, ValueError):
         return KINDS.get(stat.S_IFMT(path.stat().st_mode), "something else")
     return None
 
 
 def open_regular(path: Path) -> BufferedReader:
-    """A file to read from; anything else is refused without waiting for it."""
+    """Open a file for reading; anything else is refused unopened, because opening a pipe waits for its writer."""
+    kind = kind_of(path)
+    if kind not in (None, "a file"):
+        raise ValueError(f"{path.name} is {kind}, not a file")
     try:
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+        return path.open("rb")
     except FileNotFoundError as error:
         raise ValueError(f"{path.name} is missing") from error
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise ValueError(f"{path.name} cannot be read: {reason}") from error
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise ValueError(f"{path.name} is {kind_of(path)}, not a file")
-    return os.fdopen(descriptor, "rb")
+        raise ValueError(f"{path.name} cannot be read: {getattr(error, 'strerror', error)}") from error
 
 
 def file_sum(path: Path) -> str:
-    """The SHA-256 of a file, a piece at a time."""
+    """Return the SHA-256 of a file."""
     total = hashlib.sha256()
     with open_regular(path) as file:
         while piece := file.read(CHUNK):
@@ -60,7 +57,7 @@ def file_sum(path: Path) -> str:
 
 
 def read_text(path: Path, limit: int = LIMIT) -> str:
-    """A text file of some size."""
+    """Read a UTF-8 file of at most `limit` bytes."""
     with open_regular(path) as file:
         raw = file.read(limit + 1)
     if not raw.strip(b" \t\r\n\0"):
@@ -74,7 +71,7 @@ def read_text(path: Path, limit: int = LIMIT) -> str:
 
 
 def read_json(path: Path, limit: int = LIMIT) -> Any:
-    """The value of a JSON file."""
+    """Read the value of a JSON file of at most `limit` bytes."""
     text = read_text(path, limit)
     try:
         return parse_json(text)
@@ -83,7 +80,7 @@ def read_json(path: Path, limit: int = LIMIT) -> Any:
 
 
 def parse_json(text: str) -> Any:
-    """The value of a JSON text."""
+    """Return the value of a JSON text."""
     try:
         value = json.loads(
             text, object_pairs_hook=_object, parse_int=_whole, parse_float=_number, parse_constant=_constant
@@ -103,17 +100,19 @@ def _check_depth(value: Any, left: int) -> None:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        keys = [key for key, _ in pairs]
-        raise ValueError(f"the key {next(key for key in found if keys.count(key) > 1)!r} is there twice")
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise ValueError(f"the key {key!r} is there twice")
+        found[key] = value
     return found
 
 
 def _whole(digits: str) -> int:
-    if len(digits) > 20 or not -(2**63) <= int(digits) < 2**63:
+    value = int(digits[:21])  # more digits are too large in any case, and take quadratic time to read
+    if not -(2**63) <= value < 2**63:
         raise ValueError(f"the number {digits[:20]}... does not fit 64 bits")
-    return int(digits)
+    return value
 
 
 def _number(digits: str) -> float:
