@@ -8,7 +8,7 @@ import json
 import math
 import os
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,9 @@ from tokenloom.support.temporary import put, temporary, tidy
 
 @contextmanager
 def replacing(path: Path, remedy: str = "choose another folder with --out") -> Iterator[Path]:
-    """A path beside `path` to write a file or a folder to; it takes the place of `path` when it is done.
+    """Give a path to write a file or a folder to, which replaces `path` when the block ends without an error.
 
-    After an error what was there before is still there.  `remedy` ends the sentence about a disk that refuses.
+    `remedy` ends the sentence about a disk that refuses.
     """
     path = Path(os.path.realpath(path))  # a link stays a link, to the new content
     check_target(path)
@@ -30,22 +30,35 @@ def replacing(path: Path, remedy: str = "choose another folder with --out") -> I
         tidy(path.parent, path.name)
         with temporary(path) as partial:
             yield partial
-            _flush(partial)
+            for part in (*partial.rglob("*"), partial):
+                _flush(part)
             put(partial, path)
-            _flush_folder(path.parent)
+            _flush(path.parent)
     except OSError as error:
         raise ValueError(f"cannot write {path}: {error.strerror or error}; {remedy}") from error
 
 
+def _flush(path: Path) -> None:
+    """Wait until a file, or the list of names in a folder, is on the disk."""
+    if os.name == "nt":  # where neither can be opened for it
+        return
+    with suppress(OSError) if path.is_dir() else nullcontext():  # not every folder can be opened and flushed
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
 def check_target(path: Path) -> None:
-    """Raise where a name belongs to a device, a pipe or a socket, which a file would replace."""
+    """Raise if a name belongs to a device, a pipe or a socket, which a file would replace."""
     kind = kind_of(path)
     if kind not in (None, "a file", "a folder"):
         raise ValueError(f"{path} is {kind}, and results go to files; choose another --out")
 
 
 def check_writable(folder: Path) -> None:
-    """Say before the work that its results could not be written."""
+    """Make a folder, and raise before any work if its results could not be written there."""
     kind = kind_of(folder)
     if kind not in (None, "a folder"):
         raise ValueError(f"cannot write to {folder}: it is {kind}, not a folder; choose another --out")
@@ -70,24 +83,23 @@ def check_ours(folder: Path, parts: Collection[str], what: str, remedy: str) -> 
 
 
 def write_text(path: Path, text: str) -> Path:
-    """Write a text file whole; one that says the same already is not touched, so no room is needed for it."""
+    """Write a text file whole; one that holds this text already is left alone, so it needs no room on a full disk."""
     content = text.encode()
-    if kind_of(path) == "a file":
-        with suppress(OSError):
-            if path.stat().st_size == len(content) and path.read_bytes() == content:
-                return path
+    with suppress(OSError):
+        if kind_of(path) == "a file" and path.read_bytes() == content:
+            return path
     with replacing(path) as partial:
         partial.write_bytes(content)
     return path
 
 
 def write_json(path: Path, record: dict[str, Any]) -> Path:
-    """Write a record as JSON."""
+    """Write a record as a JSON file."""
     return write_text(path, json_text(record))
 
 
 def json_text(record: dict[str, Any]) -> str:
-    """A record as the text of a JSON file, with null for what is not a number."""
+    """Return a record as the text of a JSON file, with null for NaN and infinity."""
     return json.dumps(_plain(record), indent=2, allow_nan=False) + "\n"
 
 
@@ -97,24 +109,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _flush(partial: Path) -> None:
-    """Wait until a file, or every file of a folder, is on the disk."""
-    if partial.is_dir():
-        for path in partial.iterdir():
-            _flush(path)
-        _flush_folder(partial)
-    elif os.name != "nt":  # where a file that was closed cannot be flushed
-        with partial.open("rb") as file:
-            os.fsync(file.fileno())
-
-
-def _flush_folder(folder: Path) -> None:
-    """The same for the names in a folder, where the system can."""
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -11,14 +11,14 @@ group, and is imported when one is used:
 """
 
 import importlib
-import importlib.metadata
 import inspect
 import pkgutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import fields
+from importlib.metadata import EntryPoint, entry_points
 from types import NoneType, UnionType
-from typing import Any, Generic, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Generic, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from tokenloom.support.typed import JSON_WORDS, check_type, in_words
 from tokenloom.support.words import nearest
@@ -42,82 +42,77 @@ class Directory(Mapping[str, Entry], Generic[Entry]):
 
     def __init__(self, kind: str, group: str, folder: str) -> None:
         self.kind, self.group, self.folder = kind, group, folder
-        self._parts: dict[str, Entry] = {}
-        self._outside: dict[str, importlib.metadata.EntryPoint] | None = None
+        self._parts: dict[str, Any] = {}  # an entry point, until it is asked for
+        self._complete = False
 
     def register(self, name: str) -> Callable[[Class], Class]:
         """Make a class or function known by name; it learns it as its `name`."""
 
         def add(part: Class) -> Class:
-            known: Any = self._parts.get(name, part)
-            if _path(known) != _path(part):
+            path, known = _path(part), self._parts.get(name, part)
+            if not isinstance(known, EntryPoint) and _path(known) != path:
                 raise ValueError(f"the {self.kind} {name!r} is {_path(known)} already; choose another name")
             part.name = name  # type: ignore[attr-defined]
-            self._parts[name] = part  # type: ignore[assignment]
+            self._parts[name] = part
             return part
 
         return add
 
     @property
     def registered(self) -> list[str]:
-        """The names registered so far; unlike asking for all of them, this imports nothing."""
+        """The names known so far; unlike asking for all of them, this imports nothing."""
         return sorted(self._parts)
 
     @contextmanager
     def scratch(self) -> Iterator[None]:
-        """Inside, parts can be registered that are forgotten afterwards: for trying one out."""
-        before = {name: self[name] for name in self if name in self._parts}
+        """Forget the parts that are registered inside the block: for trying one out."""
+        before = dict(self._all())
         try:
             yield
         finally:
             self._parts = before
 
     def __getitem__(self, name: str) -> Entry:
-        """What has this name; an unknown name is answered with the nearest known one."""
-        outside = self._discovered()
-        if name not in self._parts and name in outside:
-            self._load(outside[name])
-        if name not in self._parts:
+        """Return the part of this name; an unknown name is answered with the nearest known one."""
+        if name not in self:
             raise ValueError(f"there is no {self.kind} {name!r}; {nearest(name, self)}")
-        return self._parts[name]
+        point = self._parts[name]
+        if isinstance(point, EntryPoint):
+            try:
+                self.register(name)(point.load())
+            except Exception as error:
+                raise ValueError(
+                    f"the {self.kind} {name!r} of another package could not be imported from {point.value} "
+                    f"({type(error).__name__}: {error}); mend or uninstall that package"
+                ) from error
+        return cast(Entry, self._parts[name])
 
     def __contains__(self, name: object) -> bool:
-        outside = self._discovered()
-        return name in self._parts or name in outside
+        return name in self._all()
 
     def __iter__(self) -> Iterator[str]:
-        outside = self._discovered()
-        return iter(sorted({*self._parts, *outside}))
+        return iter(sorted(self._all()))
 
     def __len__(self) -> int:
-        return len(list(iter(self)))
+        return len(self._all())
 
-    def _discovered(self) -> dict[str, importlib.metadata.EntryPoint]:
+    def _all(self) -> dict[str, Any]:
         """Import the built-in parts, and find (without importing them) those of other packages."""
-        if self._outside is None:
-            self._outside = {}
+        if not self._complete:
+            self._complete = True  # first, because the modules imported here may ask for a part themselves
             package = importlib.import_module(self.folder)
             for module in pkgutil.iter_modules(getattr(package, "__path__", [])):
                 importlib.import_module(f"{self.folder}.{module.name}")
-            self._outside = {point.name: point for point in importlib.metadata.entry_points(group=self.group)}
-        return self._outside
-
-    def _load(self, point: importlib.metadata.EntryPoint) -> None:
-        try:
-            part = point.load()
-            self.register(point.name)(part)
-        except Exception as error:
-            raise ValueError(
-                f"the {self.kind} {point.name!r} of another package could not be imported from {point.value} "
-                f"({type(error).__name__}: {error}); mend or uninstall that package"
-            ) from error
+            for point in entry_points(group=self.group):
+                self._parts.setdefault(point.name, point)
+        return self._parts
 
 
 class Registry(Directory[type[Part]], Generic[Part]):
     """The classes (or builders) of one kind of part, by name; each is built from text or JSON."""
 
     def parse(self, text: str, **fixed: Any) -> Part:
-        """A part from its name and options, as in `psi:kappa=0.9`; `fixed` are fields that the text may not set."""
+        """Build a part from its name and options, as in `psi:kappa=0.9`; the text may not set `fixed` fields."""
         name, _, options = text.partition(":")
         part = self[name]
         known = options_of(part, fixed)
@@ -126,7 +121,7 @@ class Registry(Directory[type[Part]], Generic[Part]):
             key, _, value = option.partition("=")
             key = key.replace("-", "_")
             if key not in known:
-                raise ValueError(f"{name} has no option {key!r}; {nearest(key, known) if known else 'it has none'}")
+                raise ValueError(f"{name} has no option {key!r}; {nearest(key, known)}")
             values[key] = _parse(f"{name}:{key}", value, known[key])
         for key in required_of(part):
             if key not in values and key not in fixed:
@@ -134,12 +129,12 @@ class Registry(Directory[type[Part]], Generic[Part]):
         return part(**values, **fixed)
 
     def record(self, part: Part, skip: tuple[str, ...] = ()) -> dict[str, Any]:
-        """The part as JSON: its name and its fields, without those in `skip`."""
+        """Return the part as JSON: its name and its fields, without those in `skip`."""
         kept = [item.name for item in fields(part) if item.init and item.name not in skip]  # type: ignore[arg-type]
         return {"name": part.name} | {name: getattr(part, name) for name in kept}  # type: ignore[attr-defined]
 
     def name_of(self, part: Any) -> str | None:
-        """The name under which exactly this class is registered, here or by an entry point; None if it is not."""
+        """Return the name of exactly this class, registered here or by an entry point, or None if it has none."""
         for name in self:
             with suppress(ValueError):  # an entry point of another package that cannot be loaded
                 if self[name] is type(part):
@@ -147,13 +142,13 @@ class Registry(Directory[type[Part]], Generic[Part]):
         return None
 
     def options(self, part: Part, skip: tuple[str, ...] = ()) -> list[str]:
-        """The options of a part that are not at their defaults, as `parse` reads them."""
+        """Return the options of a part that are not at their defaults, as `parse` reads them."""
         defaults = {item.name: item.default for item in fields(part)}  # type: ignore[arg-type]
         chosen = {name: getattr(part, name) for name in defaults if name not in skip}
         return [f"{key}={value}" for key, value in chosen.items() if value is not None and value != defaults[key]]
 
     def restore(self, record: Any, **fixed: Any) -> Part:
-        """The inverse of `record`; whatever is unknown in it is named with the nearest known name."""
+        """Build the part that `record` stored; what is unknown is answered with the nearest known name."""
         if not isinstance(record, dict) or not isinstance(record.get("name"), str):
             raise ValueError(f"a {self.kind} is stored as an object with a name, got {str(record)[:80]}")
         values = {key: value for key, value in record.items() if key != "name"}
@@ -165,11 +160,11 @@ def _path(part: Any) -> str:
 
 
 def build(part: Callable[..., Part], values: Mapping[str, Any], what: str, **fixed: Any) -> Part:
-    """A dataclass from JSON values, in which lists are tuples; an unknown option is named with the nearest one."""
+    """Build a part from JSON values, in which lists are tuples; an unknown option is answered with the nearest one."""
     known = options_of(part, fixed)
     for key, value in values.items():
         if key not in known:
-            raise ValueError(f"{what} has no option {key!r}; {nearest(key, known) if known else 'it has none'}")
+            raise ValueError(f"{what} has no option {key!r}; {nearest(key, known)}")
         check_type(f"the option {key} of {what}", value, known[key], JSON_WORDS)
     try:
         return part(**{key: _converted(value, known[key]) for key, value in values.items()}, **fixed)
@@ -179,29 +174,33 @@ def build(part: Callable[..., Part], values: Mapping[str, Any], what: str, **fix
         raise ValueError(f"{what} cannot be built from its record: {error or type(error).__name__}") from error
 
 
-def options_of(part: Callable[..., Any], fixed: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The options of a part and their types, without the `fixed` ones."""
+def options_of(part: Callable[..., Any], fixed: Collection[str] = ()) -> dict[str, Any]:
+    """Return the options of a part and their types, without the `fixed` ones."""
     hints = get_type_hints(part)
-    return {name: hints[name] for name in inspect.signature(part).parameters if name not in (fixed or {})}
+    return {name: hints[name] for name in inspect.signature(part).parameters if name not in fixed}
 
 
 def required_of(part: Callable[..., Any]) -> list[str]:
-    """The options of a part that have no default."""
+    """Return the options of a part that have no default."""
     found = inspect.signature(part).parameters.values()
     return [item.name for item in found if item.default is inspect.Parameter.empty]
 
 
 def _converted(value: Any, kind: Any) -> Any:
-    """A JSON value as the option holds it: lists are tuples, and a whole number is a float where one is asked for."""
+    """Return a JSON value as an option stores it: a list as a tuple, and a whole number as a float if it should be."""
     if isinstance(value, list):
         return tuple(value)
-    kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+    kinds = _kinds(kind)
     return float(value) if type(value) is int and float in kinds and int not in kinds else value
+
+
+def _kinds(kind: Any) -> tuple[Any, ...]:
+    return get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
 
 
 def _parse(name: str, text: str, kind: Any) -> Any:
     """Return the value that a text means for one of the types that can be written as text."""
-    kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+    kinds = _kinds(kind)
     choices: dict[str, Any] = {"none": None} if NoneType in kinds else {}
     for each in kinds:
         choices |= {choice: choice for choice in get_args(each)} if get_origin(each) is Literal else {}

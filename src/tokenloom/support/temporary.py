@@ -24,12 +24,12 @@ CURRENT_FOLDER, EXCHANGE = -100, 2
 """AT_FDCWD and RENAME_EXCHANGE of renameat2(2)."""
 
 _mine: set[str] = set()
-"""Names in use by this process: another one may have had its number before, as in a restarted container."""
+"""Names in use by this process; one with its number may have lived before it, as in a restarted container."""
 
 
 @contextmanager
 def temporary(path: Path, word: str = "partial") -> Iterator[Path]:
-    """A free name beside `path`; whatever stands there in the end is removed, unless it is the only copy."""
+    """Give a free name beside `path`; what has it when the block ends is removed, unless it is the only copy."""
     own = f"{HOST}-{os.getpid()}-{secrets.token_hex(4)}"  # several processes and threads may write a path at once
     beside = path.with_name(f".{path.stem}-{word}-{own}{path.suffix}")
     _mine.add(beside.name)
@@ -42,7 +42,7 @@ def temporary(path: Path, word: str = "partial") -> Iterator[Path]:
 
 def tidy(folder: Path, name: str | None = None) -> None:
     """Finish or remove the interrupted writes of dead processes in a folder, all or those of one name."""
-    with suppress(OSError, ValueError):  # a folder that is absent, not ours to change or no name at all
+    with suppress(OSError, ValueError):  # an absent folder, one that is not ours to change, or an impossible name
         for entry in os.listdir(folder):
             found = NAME.fullmatch(entry)
             if found is not None and name in (None, _original(found)) and not _alive(found):
@@ -50,7 +50,7 @@ def tidy(folder: Path, name: str | None = None) -> None:
 
 
 def recover(path: Path) -> Path:
-    """The path; where a killed writer had moved it aside, it is back."""
+    """Return the path, restored if a killed writer had renamed it."""
     if not os.path.lexists(path):
         tidy(path.parent, path.name)
     return path
@@ -84,13 +84,12 @@ def _exchange(first: Path, second: Path) -> bool:
 def _settle(beside: Path) -> None:
     """Remove a temporary; an old folder whose name is free is put back instead."""
     found = NAME.fullmatch(beside.name)
-    if found is not None and found[2] == "old" and not os.path.lexists(beside.with_name(_original(found))):
-        with suppress(OSError):
+    with suppress(OSError):
+        if found and found[2] == "old" and not os.path.lexists(beside.with_name(_original(found))):
             os.rename(beside, beside.with_name(_original(found)))
-    elif beside.is_dir() and not beside.is_symlink():
-        shutil.rmtree(beside, ignore_errors=True)
-    else:
-        with suppress(OSError):
+        elif beside.is_dir() and not beside.is_symlink():
+            shutil.rmtree(beside, ignore_errors=True)
+        else:
             beside.unlink()
 
 
@@ -99,15 +98,13 @@ def _original(found: re.Match[str]) -> str:
 
 
 def _alive(found: re.Match[str]) -> bool:
-    """Whether the process that made the name may still be at work."""
-    if found[3] != HOST or os.name == "nt":  # what cannot be known; Windows has no signal 0
+    """Return whether the process that made the name may still be at work."""
+    if found[3] != HOST or os.name == "nt":  # it cannot be known; Windows has no signal 0
         return True
     if int(found[4]) == os.getpid():
         return found[0] in _mine
     try:
         os.kill(int(found[4]), 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
+    except OSError as error:
+        return not isinstance(error, ProcessLookupError)  # it lives, though it may belong to another user
     return True

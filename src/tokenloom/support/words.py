@@ -5,13 +5,15 @@ from collections.abc import Iterable
 
 
 def counted(count: int, noun: str) -> str:
-    """A count with its noun: 1 step, 2 steps, 12,000 steps."""
+    """Return a count with its noun: 1 step, 2 steps, 12,000 steps."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """A hint at the known names closest to a wrong one."""
+    """Return a hint at the known names closest to a wrong one."""
     names = list(known)
     begun = [other for other in names if name and other.startswith(name)]  # a name that is not finished
     close = begun[:4] or difflib.get_close_matches(name, names, n=2)
-    return f"did you mean {' or '.join(close)}?" if close else f"known are {', '.join(names)}"
+    if close:
+        return f"did you mean {' or '.join(close)}?"
+    return f"known are {', '.join(names)}" if names else "it has none"
