@@ -1,1 +1,1 @@
-"""What every room leans on: checks, registries, files, optional libraries."""
+"""Shared by all rooms: checks, registries, files, optional libraries."""

@@ -1,4 +1,4 @@
-"""What is known of a model beside its weights: how far it was trained, on what, what it reached, where it came from."""
+"""The history of a model: how far it was trained, on what data, what it reached, where it came from."""
 
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
@@ -8,10 +8,10 @@ from tokenloom.support.registry import build
 
 @dataclass(frozen=True)
 class About:
-    """A model's history, as JSON values; None where it is not known."""
+    """A model's history, as JSON values; None for what is not known."""
 
     step: int | None = None
-    """Optimiser steps."""
+    """The number of optimiser steps."""
     data: str | None = None
     """The name of the data it was trained on."""
     source: dict[str, Any] | None = None
@@ -30,16 +30,15 @@ class About:
     """Anything else that its file said."""
 
     def to_json(self) -> dict[str, Any]:
-        """Everything, for a file; `extra` is laid out beside the known fields."""
+        """Return all of it, for a file; the items of `extra` stand beside the known fields."""
         known: dict[str, Any] = asdict(self)
         return {**known.pop("extra"), **known}
 
     @classmethod
     def from_json(cls, record: Any) -> "About":
-        """The inverse of `to_json`; unknown keys are kept in `extra`."""
+        """Restore what `to_json` returned; unknown keys are kept in `extra`."""
         if not isinstance(record, dict):
             raise ValueError(f"what is known of a model is stored as an object, got {str(record)[:80]}")
-        names = {item.name for item in fields(cls)} - {"extra"}
-        known = {key: value for key, value in record.items() if key in names}
-        extra = {key: value for key, value in record.items() if key not in names}
+        known = {item.name: record[item.name] for item in fields(cls) if item.name in record and item.name != "extra"}
+        extra = {key: value for key, value in record.items() if key not in known}
         return build(cls, known, "what is known of a model", extra=extra)

@@ -5,7 +5,7 @@ from typing import Any
 
 
 def optional(module: str, extra: str) -> Any:
-    """The library, or a sentence that says which extra of the package brings it."""
+    """Import a library, or say which extra of the package installs it."""
     try:
         return importlib.import_module(module)
     except ImportError as error:

@@ -1,7 +1,7 @@
-"""The Hugging Face Hub, and whether it is there.
+"""The Hugging Face Hub, or its caches where no connection opens.
 
 Its libraries retry for half a minute before they fall back on their caches or give up.  So one connection is tried
-first, to the Hub or to the proxy in its way; where none opens in a few seconds they are told that they are offline.
+first, to the Hub or to the proxy before it; if none opens in a few seconds they are switched to their offline mode.
 """
 
 import importlib
@@ -19,7 +19,7 @@ PORTS = {"http": 80, "https": 443}
 
 
 def reachable(endpoint: str) -> bool:
-    """Whether a connection opens in time; looking up a name counts."""
+    """Return whether a connection opens in time, including the lookup of its name."""
     target = urlsplit(endpoint)
     proxies = {} if proxy_bypass(target.hostname or "") else getproxies()
     proxy = proxies.get(target.scheme) or proxies.get("all")
@@ -32,7 +32,7 @@ def reachable(endpoint: str) -> bool:
         with suppress(OSError, UnicodeError), socket.create_connection(address, SECONDS):
             opened.append(True)
 
-    thread = Thread(target=attempt, daemon=True)  # looking up a name knows no time limit of its own
+    thread = Thread(target=attempt, daemon=True)  # the lookup of a name has no time limit of its own
     thread.start()
     thread.join(SECONDS)
     return bool(opened)
@@ -40,7 +40,7 @@ def reachable(endpoint: str) -> bool:
 
 @contextmanager
 def hub_or_cache(local: bool = False) -> Iterator[None]:
-    """Inside, the Hub's libraries use it where it answers, and else their caches alone; `local` work needs neither."""
+    """Let the Hub's libraries use only their caches if the Hub does not answer; `local` work needs neither."""
     constants: Any = importlib.import_module("huggingface_hub.constants")
     if local or constants.HF_HUB_OFFLINE or reachable(constants.ENDPOINT):
         yield

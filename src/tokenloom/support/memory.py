@@ -1,15 +1,15 @@
-"""The memory of this machine, and what would not fit into it: absurd sizes are refused before anything is allocated."""
+"""The memory of this machine: sizes beyond it are refused before anything is allocated."""
 
 import os
 from contextlib import suppress
 from pathlib import Path
 
 LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
-"""Where the kernel says what a container may use; a machine without a limit has `max` or a huge number there."""
+"""Files of a container's memory limit; without a limit they hold `max` or a huge number."""
 
 
 def machine_memory() -> int:
-    """Bytes of memory that this process may use at most: those of the machine, or of the container it runs in."""
+    """Return the bytes of memory of this machine, or of the container this process runs in."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     for path in LIMITS:
         with suppress(OSError, ValueError):
@@ -25,5 +25,4 @@ def check_memory(needed: int | float, what: str, remedy: str) -> None:
 
 
 def _size(count: int | float) -> str:
-    """Bytes, in GB."""
     return f"{count / 1e9:,.1f} GB" if count < 1e15 else f"{count / 1e9:.1e} GB"

@@ -1,9 +1,9 @@
-"""Temporary names beside a name, and what a killed writer left under them.
+"""Temporary names beside a name, and the recovery of what a killed writer left under them.
 
     .<stem>-partial-<host>-<process>-<random><suffix>   being written, or no longer needed: it may be removed
     .<stem>-old-<host>-<process>-<random><suffix>       the complete old folder, while the new one takes its place
 
-The name says which process made it, so what a dead one left can be told from what a living one is writing.
+The name says which process made it: what a dead one left is removed, what a living one writes is left alone.
 """
 
 import ctypes

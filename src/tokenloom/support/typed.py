@@ -18,6 +18,7 @@ Result = TypeVar("Result")
 WORDS = {int: "a whole number", float: "a number", str: "a text", bool: "True or False", NoneType: "None"}
 JSON_WORDS = WORDS | {bool: "true or false", NoneType: "null", dict: "an object"}
 TENSORS = {"Int": "an int64 tensor", "Float": "a float tensor", "Bool": "a bool tensor"}
+NOT_REAL = ("torch.bool", "torch.complex32", "torch.complex64", "torch.complex128")
 REMEDIES = {"ndarray": "torch.from_numpy(x)", "list": "torch.tensor(x)", "tuple": "torch.tensor(x)"}
 """How to make a tensor of a value, by the name of its type."""
 
@@ -27,7 +28,6 @@ _hints = functools.cache(get_type_hints)
 def checked(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
     """Guard a public function: an argument of a wrong type raises a `ValueError` that names it."""
     signature = inspect.signature(function)
-    fitting: set[tuple[str, type, Any]] = set()  # what has been checked before: a name, a type and a dtype
 
     @functools.wraps(function)
     def call(*args: Parameters.args, **options: Parameters.kwargs) -> Result:
@@ -36,11 +36,7 @@ def checked(function: Callable[Parameters, Result]) -> Callable[Parameters, Resu
         except TypeError as error:
             raise TypeError(f"{function.__name__}() {error}") from None
         for name, value in bound.items():
-            key = (name, type(value), getattr(value, "dtype", None))
-            if key not in fitting:
-                check_type(name, value, _hints(function).get(name, Any))
-                if type(value).__module__ != "builtins":  # of a number, a text or a list the content counts
-                    fitting.add(key)
+            check_type(name, value, _hints(function).get(name, Any))
         return function(*args, **options)
 
     return call
@@ -81,14 +77,10 @@ def fits(value: Any, hint: Any) -> bool:
         return len(value) == len(kinds) and all(map(fits, value, kinds))
     if kind in (int, float):
         return isinstance(value, int if kind is int else int | float) and not isinstance(value, bool)
-    if hasattr(kind, "array_type"):  # a shape of jaxtyping
-        real = isinstance(value, kind.array_type) and not (value.is_complex() or str(value.dtype) == "torch.bool")
-        return real if kind.__name__.startswith("Float") else isinstance(value, kind.array_type)
-    if not isinstance(kind, type) or kind in (
-        Any,
-        object,
-        type,
-    ):  # a representation is checked by name where it is used
+    if hasattr(kind, "array_type"):  # a tensor with a shape, of jaxtyping
+        refused = NOT_REAL if kind.__name__.startswith("Float") else ()  # checks.py names the other limits
+        return isinstance(value, kind.array_type) and str(value.dtype) not in refused
+    if not isinstance(kind, type) or kind in (Any, object, type):  # a representation is checked where it is used
         return True
     return not isinstance(value, type) and isinstance(value, kind)  # a class has the attributes of its objects
 
