@@ -11,7 +11,7 @@ import stat
 from contextlib import suppress
 from io import BufferedReader
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 LIMIT = 128 << 20
 """Bytes of the largest JSON file; a config with a tokenizer of 262,144 tokens has about half as many."""
@@ -83,17 +83,17 @@ def parse_json(text: str) -> Any:
     """Return the value of a JSON text."""
     try:
         value = json.loads(
-            text, object_pairs_hook=_object, parse_int=_whole, parse_float=_number, parse_constant=_constant
+            text, object_pairs_hook=_object, parse_int=_whole, parse_float=_number, parse_constant=_number
         )
+        _check_depth(value, DEPTH)
     except RecursionError as error:
         raise ValueError(f"it is nested deeper than {DEPTH} levels") from error
-    _check_depth(value, DEPTH)
     return value
 
 
 def _check_depth(value: Any, left: int) -> None:
     if left < 0:
-        raise ValueError(f"it is nested deeper than {DEPTH} levels")
+        raise RecursionError
     if isinstance(value, dict | list):
         for item in value.values() if isinstance(value, dict) else value:
             _check_depth(item, left - 1)
@@ -115,11 +115,8 @@ def _whole(digits: str) -> int:
     return value
 
 
-def _number(digits: str) -> float:
-    if not math.isfinite(value := float(digits)):
-        raise ValueError(f"the number {digits[:20]} is too large")
+def _number(text: str) -> float:
+    """Read a number, or one of the constants NaN and Infinity, which Python's JSON allows."""
+    if not math.isfinite(value := float(text)):
+        raise ValueError(f"{text[:20]} is not a finite number")
     return value
-
-
-def _constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a number in JSON")
