@@ -40,9 +40,6 @@ CASES: list[tuple[str, Callable[[], object], str]] = [
     ("a mask id beyond K", lambda: tl.Masked(K, mask_id=6), r"mask_id must be in 0\.\.4 \(inside the vocabulary\) or 5"),
     ("a negative mask id", lambda: tl.MaskedUniform(K, mask_id=-1), r"mask_id must be in 0\.\.4"),
     ("a vocabulary of one", lambda: tl.Uniform(1), "at least 2 tokens, got 1"),
-    ("a number for a time", lambda: UNIFORM.corrupt(TOKENS, 0.5), r"t must be a float tensor of shape \[batch\], got 0.5"),  # type: ignore[arg-type]
-    ("a schedule in the wrong place", lambda: tl.Uniform(K, schedule=0.1), "schedule must be a Schedule, got 0.1"),  # type: ignore[arg-type]
-    ("a fractional vocabulary", lambda: tl.Uniform(5.0), "vocab_size must be a whole number, got 5.0"),  # type: ignore[arg-type]
     ("a state with a level above 1", lambda: UNIFORM.bridge(tl.Noisy(TOKENS, HALF, HALF * 4), HALF / 2, TOKENS), r"alpha_t must be in \[0, 1\], got 2"),
     ("an auxiliary sequence of another shape", lambda: tl.AbsorbingUniform(K).bridge(tl.Noisy(TOKENS, HALF, HALF, TOKENS[:, :1]), HALF / 2, TOKENS), r"aux must have the tokens' shape \[1, 3\], got \[1, 1\]"),
     ("an auxiliary token outside", lambda: tl.AbsorbingUniform(K).bridge(tl.Noisy(TOKENS, HALF, HALF, TOKENS + 9), HALF / 2, TOKENS), r"aux must hold token ids in 0\.\.4, got 13"),

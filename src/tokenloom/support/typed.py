@@ -62,8 +62,6 @@ def fits(value: Any, hint: Any) -> bool:
     """Return whether a value is what an annotation says; unrecognised annotations are accepted."""
     origin, inside = get_origin(hint), get_args(hint)
     kind = origin or hint
-    if isinstance(hint, TypeVar):
-        return hint.__bound__ is None or fits(value, hint.__bound__)
     if kind in (Union, UnionType):
         return any(fits(value, part) for part in inside)
     if kind is Literal:
@@ -89,10 +87,8 @@ def in_words(hint: Any, words: Mapping[Any, str] = WORDS) -> str:
     """Return what messages call a type."""
     origin, inside = get_origin(hint), get_args(hint)
     say = functools.partial(in_words, words=words)
-    if isinstance(hint, TypeVar):
-        return say(hint.__bound__)
     if origin in (Union, UnionType):
-        return " or ".join(dict.fromkeys(map(say, inside)))
+        return " or ".join(map(say, inside))
     if origin is Literal:
         return " or ".join(map(repr, inside))
     if origin is tuple and inside[-1] is not Ellipsis:
