@@ -10,7 +10,7 @@ __version__ = "0.2.0"
 
 
 def __getattr__(name: str) -> Any:
-    """A public name, which loads PyTorch: until one is used, as for `tokenloom --help`, nothing is loaded."""
+    """Return a public name, which loads PyTorch: until one is used, as for `tokenloom --help`, nothing is loaded."""
     if name.startswith("__") and name != "__all__":  # asked by tools that look at any module
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module("tokenloom.public"), name)

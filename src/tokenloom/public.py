@@ -1,4 +1,4 @@
-"""The names of `tokenloom`, imported when the first of them is asked for."""
+"""The public names of `tokenloom`, imported when the first of them is used."""
 
 from tokenloom import couplings, nn, noise, objectives, samplers
 from tokenloom.cells import (

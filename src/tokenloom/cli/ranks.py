@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 WAIT = datetime.timedelta(hours=24)
-"""How long a process waits for the slowest; torchrun ends all of them when one dies."""
+"""The longest wait for the slowest process; torchrun ends all of them when one dies."""
 
 VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "ROLE_RANK", "ROLE_WORLD_SIZE")
 """The environment variables that torchrun sets, besides those that begin with TORCHELASTIC."""

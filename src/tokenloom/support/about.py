@@ -25,7 +25,7 @@ class About:
     training: dict[str, Any] | None = None
     """The config of the run that trained it."""
     origin: dict[str, Any] | None = None
-    """Where it came from, for a model that was imported."""
+    """The place that an imported model came from."""
     extra: dict[str, Any] = field(default_factory=dict)
     """Anything else that its file said."""
 

@@ -20,7 +20,7 @@ JSON_WORDS = WORDS | {bool: "true or false", NoneType: "null", dict: "an object"
 TENSORS = {"Int": "an int64 tensor", "Float": "a float tensor", "Bool": "a bool tensor"}
 NOT_REAL = ("torch.bool", "torch.complex32", "torch.complex64", "torch.complex128")
 REMEDIES = {"ndarray": "torch.from_numpy(x)", "list": "torch.tensor(x)", "tuple": "torch.tensor(x)"}
-"""How to make a tensor of a value, by the name of its type."""
+"""Calls that make a tensor of a value, by the name of its type."""
 
 _hints = functools.cache(get_type_hints)
 
@@ -92,9 +92,10 @@ def in_words(hint: Any, words: Mapping[Any, str] = WORDS) -> str:
     if origin is Literal:
         return " or ".join(map(repr, inside))
     if origin is tuple and inside[-1] is not Ellipsis:
-        return f"a pair ({', '.join(map(say, inside))})"
+        return f"{'a pair' if len(inside) == 2 else 'a tuple'} ({', '.join(map(say, inside))})"
     if origin in (tuple, Sequence):
-        return f"a sequence, each item {say(inside[0])}"
+        item = say(inside[0])
+        return f"a sequence of {item[2:]}s" if inside[0] in (int, float, str) else f"a sequence, each item {item}"
     if hasattr(hint, "array_type"):
         return f"{TENSORS.get(hint.__name__.split('[')[0], 'a tensor')} of shape [{', '.join(hint.dim_str.split())}]"
     plain = getattr(origin or hint, "__name__", str(hint))
@@ -108,7 +109,7 @@ def _got(value: Any, wanted: str) -> str:
         what = "class" if isinstance(value, type) else "function"
         return f"the {what} {value.__name__} itself; build one, as in {value.__name__}(...)"
     name = "numpy array" if kind.__module__ == "numpy" else "tensor" if hasattr(value, "dtype") else kind.__name__
-    if "tensor" in wanted and "pair" not in wanted and kind.__name__ in REMEDIES:
+    if "tensor" in wanted.lower() and "pair" not in wanted and kind.__name__ in REMEDIES:
         return f"a {name}; pass {REMEDIES[kind.__name__]}"
     if hasattr(value, "dtype") and hasattr(value, "shape"):
         return f"a {name} of shape {list(value.shape)} and {value.dtype}"
