@@ -85,8 +85,8 @@ def check_ours(folder: Path, parts: Collection[str], what: str, remedy: str) -> 
 def write_text(path: Path, text: str) -> Path:
     """Write a text file whole; one that holds this text already is left alone, so it needs no room on a full disk."""
     content = text.encode()
-    with suppress(OSError):
-        if kind_of(path) == "a file" and path.read_bytes() == content:
+    with suppress(OSError):  # the size first: what is there may be larger than the memory
+        if kind_of(path) == "a file" and path.stat().st_size == len(content) and path.read_bytes() == content:
             return path
     with replacing(path) as partial:
         partial.write_bytes(content)

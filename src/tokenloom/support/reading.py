@@ -7,6 +7,7 @@ no key twice, no NaN or infinity, whole numbers of 64 bits, and no deeper than a
 import hashlib
 import json
 import math
+import os
 import stat
 from contextlib import suppress
 from io import BufferedReader
@@ -35,16 +36,17 @@ def kind_of(path: Path) -> str | None:
 
 
 def open_regular(path: Path) -> BufferedReader:
-    """Open a file for reading; anything else is refused unopened, because opening a pipe waits for its writer."""
-    kind = kind_of(path)
-    if kind not in (None, "a file"):
-        raise ValueError(f"{path.name} is {kind}, not a file")
+    """Open a file for reading; anything else is refused without waiting, as the opening of a pipe would."""
     try:
-        return path.open("rb")
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     except FileNotFoundError as error:
         raise ValueError(f"{path.name} is missing") from error
     except (OSError, ValueError) as error:
         raise ValueError(f"{path.name} cannot be read: {getattr(error, 'strerror', error)}") from error
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):  # asked of what is open: the name may change in between
+        os.close(descriptor)
+        raise ValueError(f"{path.name} is {kind_of(path)}, not a file")
+    return os.fdopen(descriptor, "rb")
 
 
 def file_sum(path: Path) -> str:
