@@ -10,8 +10,7 @@ from tokenloom.drawing.randomness import Randomness
 from tokenloom.samplers import CORRECTORS, PREDICTORS, Evaluator, Predictor
 from tokenloom.samplers.predictors.ancestral import Ancestral
 from tokenloom.types import PerRow
-from tokenloom.web.describe import kernels
-from tokenloom.web.option_help import field_help
+from tokenloom.web.describe import field_help, kernels
 
 
 def test_a_sampler_that_somebody_registers_appears_with_its_form_and_draws(client: Client) -> None:

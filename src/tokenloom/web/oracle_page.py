@@ -21,11 +21,11 @@ from tokenloom.web.requests import Table
 
 TOKENS, POSITIONS = 3, 2
 NEAREST = 0.01
-"""How near to 0 and 1 the level may come."""
+"""The least distance of alpha from 0 and 1."""
 
 
 def three_posteriors(table: Table) -> dict[str, Any]:
-    """The laws of the first position, and of the step from it."""
+    """Return the laws of the first position, and of the step from it."""
     p_0 = _distribution(table)
     process = PROCESSES.parse(table.process, vocab_size=TOKENS, schedule=LinearSchedule(eps=0.0))
     noisy = _state(table, process)
@@ -64,7 +64,7 @@ def _state(table: Table, process: Process) -> Noisy:
 
 
 def _steps(process: Process, noisy: Noisy, mu: Denoiser, nu: LeaveOneOut) -> tuple[Tensor, Tensor, Tensor]:
-    """The law of x_s^1 half-way to the data: averaged over mu, with nu plugged in, and with mu mistaken for nu."""
+    """Return the law of x_s^1 half-way to the data: averaged over mu, with nu plugged in, with mu mistaken for nu."""
     s = noisy.t / 2
     clean = [torch.full_like(noisy.tokens, token) for token in range(TOKENS)]
     laws = torch.stack([process.bridge(noisy, s, x_0).dense()[0, 0] for x_0 in clean])
