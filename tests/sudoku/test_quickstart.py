@@ -10,8 +10,8 @@ import torch
 import tokenloom as tl
 from tests.cli.helpers import refusal
 from tokenloom.cli import main
-from tokenloom.sudoku.quickstart import CONTENDERS, clear, config_of, standard_error, train_one, unseen_puzzles
-from tokenloom.sudoku.quickstart_report import Frame, Recorder, smooth, strip
+from tokenloom.sudoku.quickstart import clear, config_of, standard_error, train_one, unseen_puzzles
+from tokenloom.sudoku.quickstart_report import Recorder, smooth, strip
 from tokenloom.sudoku.solver import BLANK
 from tokenloom.sudoku.svg import round_ticks
 
@@ -56,15 +56,15 @@ def test_quickstart_leaves_a_table_a_report_and_two_models_and_starts_afresh_bes
 
 
 def test_a_folder_that_is_not_an_earlier_quickstart_is_left_alone(tmp_path: Path) -> None:
-    config = config_of(CONTENDERS[0], 1, 0, tmp_path)
+    config = config_of("udm", 1, 0, tmp_path / "udm")
     (tmp_path / "udm" / "model").mkdir(parents=True)
     with pytest.raises(ValueError, match="udm is in the way and does not hold a run of an earlier quickstart"):
-        clear(config)
+        clear(tmp_path / "udm", config)
     assert (tmp_path / "udm" / "model").exists()
 
 
 def test_puzzles_are_of_grids_that_training_never_saw() -> None:
-    config = config_of(CONTENDERS[0], 1, 0, Path("x"))
+    config = config_of("udm", 1, 0, Path("x"))
     data, puzzles = config.data.load(), unseen_puzzles(config, 40, seed=0)
     given = puzzles != BLANK
     assert set(given.sum(1).tolist()) == {4, 5, 6, 7}
@@ -90,18 +90,18 @@ def test_an_interrupted_training_ends_everything_and_gives_the_signals_back(
 
     monkeypatch.setattr(MODULE, "train", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        train_one(config_of(CONTENDERS[0], 1, 0, tmp_path))
+        train_one(config_of("udm", 1, 0, tmp_path / "udm"))
     assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_exactly_the_cells_that_changed_between_pictures_are_coloured() -> None:
     recorder = Recorder("a grid", "1" + 15 * ".")
     first, second = [0, *[1] * 15], [0, 2, 3, *[1] * 13]
-    recorder.frames = [Frame(1.0, first), Frame(0.5, first), Frame(0.0, second)]
+    recorder.frames = [(1.0, first), (0.5, first), (0.0, second)]
     pictures = strip(recorder, 3).split("<figure>")[1:]
     assert [picture.count('rect class="changed"') for picture in pictures] == [0, 0, 2]
     assert all(picture.count('rect class="given"') == 1 for picture in pictures)
-    recorder.frames = [Frame(1.0, [4] * 16)]
+    recorder.frames = [(1.0, [4] * 16)]
     assert "<text" not in strip(recorder, 3)  # a mask has no digit
 
 
