@@ -2,6 +2,7 @@
 
 import ast
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -91,6 +92,14 @@ def test_some_rooms_know_fewer_still(room: str, known: set[str]) -> None:
 
 def test_no_room_imports_the_vertical() -> None:
     assert [str(path) for path in modules() if "sudoku" in {room for _, room in imported(path)} - {room_of(path)}] == []
+
+
+@pytest.mark.parametrize("room", ["data", "training"])
+def test_the_laboratory_does_not_know_its_verticals(room: str) -> None:
+    """A vertical registers its data, network and recipes: another one needs no line here."""
+    words = re.compile(r"puzzle|sudoku(?!\d)", re.IGNORECASE)  # recipes such as sudoku4 are examples in a help text
+    found = [path for path in modules() if room_of(path) == room and words.search(path.read_text(encoding="utf-8"))]
+    assert found == []
 
 
 def test_using_the_package_loads_no_training_no_evaluation_no_command_and_no_data() -> None:

@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 
 from tests.statistics import assert_frequencies
-from tokenloom.data.base import Dataset
-from tokenloom.sudoku.data import draw_given, grid_decoder, load_sudoku, random_grids
+from tokenloom.sudoku.data import SudokuDataset, draw_given, grid_decoder, load_sudoku, random_grids
 from tokenloom.sudoku.puzzles import is_valid, read_puzzles
 from tokenloom.sudoku.solver import BLANK, BOXES, count_solutions, random_puzzle, solve
 from tokenloom.sudoku.symmetries import augment, class_keys, draw_cell_moves
@@ -161,7 +160,7 @@ def test_the_invariant_tells_classes_apart() -> None:
     assert len(set(class_keys(random_grids(9, 300, 0), 9))) == 300
 
 
-def check_dataset(data: Dataset, side: int, generator: torch.Generator) -> None:
+def check_dataset(data: SudokuDataset, side: int, generator: torch.Generator) -> None:
     grids = data.valid.long()
     assert data.vocab_size == side
     assert is_valid(data.train, side).all()

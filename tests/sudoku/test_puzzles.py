@@ -12,9 +12,16 @@ import torch
 from torch import Tensor
 
 from tests.statistics import assert_frequencies
-from tokenloom.data.base import Dataset
 from tokenloom.sudoku import puzzles as puzzles_module
-from tokenloom.sudoku.data import EXTRA, UNIQUE_SHARE, SudokuSource, draw_given, load_sudoku, random_grids
+from tokenloom.sudoku.data import (
+    EXTRA,
+    UNIQUE_SHARE,
+    SudokuDataset,
+    SudokuSource,
+    draw_given,
+    load_sudoku,
+    random_grids,
+)
 from tokenloom.sudoku.network import GridOptions
 from tokenloom.sudoku.puzzles import Puzzles, is_valid, minimal_puzzles, unique_puzzles
 from tokenloom.sudoku.solver import BLANK, count_solutions, has_solution, solve
@@ -39,7 +46,7 @@ def puzzles(cache: Path) -> Puzzles:
 
 
 @pytest.fixture(scope="module")
-def data(cache: Path) -> Dataset:
+def data(cache: Path) -> SudokuDataset:
     return load_sudoku(6, rows=40, givens=(8, 20), puzzles="unique", cache=cache)
 
 
@@ -128,7 +135,7 @@ def test_most_rows_are_given_a_superset_of_their_puzzle(puzzles: Puzzles, genera
     assert_frequencies(single, torch.full((len(single),), 1 / len(single)))
 
 
-def test_rows_of_a_split_keep_their_own_puzzle(data: Dataset) -> None:
+def test_rows_of_a_split_keep_their_own_puzzle(data: SudokuDataset) -> None:
     assert data.puzzles is not None
     assert not set(class_keys(data.train, 6)) & set(class_keys(data.valid, 6))
     for table, flags in zip((data.train, data.valid), data.puzzles, strict=True):
@@ -136,7 +143,7 @@ def test_rows_of_a_split_keep_their_own_puzzle(data: Dataset) -> None:
             assert solutions_of(solution, given, 6) == [tuple(solution.tolist())]
 
 
-def test_training_is_given_puzzles_with_one_solution_again_for_the_same_step(data: Dataset) -> None:
+def test_training_is_given_puzzles_with_one_solution_again_for_the_same_step(data: SudokuDataset) -> None:
     """A minimal puzzle of the moved grid is never broken: only rows of random cells may have two solutions."""
     batches = [training_batch(data, 64, step, 5, 1e-3) for step in (3, 3, 4)]
     first, again, later = [(batch.x_0, batch.given) for batch in batches]
@@ -177,7 +184,7 @@ def test_the_choice_of_puzzles_and_network_is_part_of_a_config() -> None:
     assert from_record(json.loads(json.dumps(changed.record()))) == changed != config
 
 
-def test_puzzles_that_do_not_fit_their_grids_are_refused(data: Dataset) -> None:
+def test_puzzles_that_do_not_fit_their_grids_are_refused(data: SudokuDataset) -> None:
     assert data.puzzles is not None
     with pytest.raises(ValueError, match="must mark the positions of every row"):
         replace(data, puzzles=(data.puzzles[0][1:], data.puzzles[1]))

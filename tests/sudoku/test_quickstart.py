@@ -22,7 +22,7 @@ SHORT = ["quickstart", "--minutes", "0.005", "--puzzles", "4"]
 def still(puzzle: str) -> Recorder:
     """A grid of ones that stays as it is."""
     recorder = Recorder("a grid", puzzle)
-    recorder.frames = [Frame(1.0, [0] * len(puzzle))]
+    recorder.frames = [(1.0, [0] * len(puzzle))]
     return recorder
 
 

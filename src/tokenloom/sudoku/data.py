@@ -12,7 +12,7 @@ grid of side 4 is never a training grid, but it is the image of one: its loss sa
 
 import hashlib
 import random
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,7 @@ import torch
 from jaxtyping import Bool
 from torch import Generator, Tensor
 
-from tokenloom.data.base import SOURCES, Dataset, Outline, Source
+from tokenloom.data.base import SOURCES, Dataset, Outline, Source, Split
 from tokenloom.data.decoder import Decoder
 from tokenloom.drawing.categorical import draw_uniform_tokens
 from tokenloom.drawing.randomness import uniform
@@ -44,6 +44,34 @@ EXTRA = 12
 """The most cells that are given beyond a puzzle."""
 
 
+@dataclass(frozen=True)
+class SudokuDataset(Dataset):
+    """Grids that are to be completed from the cells given of them."""
+
+    augment: Callable[[Tokens, Flags | None, Generator], tuple[Tokens, Flags | None]] | None = None
+    """Moves a batch and the flags of its puzzles by random symmetries."""
+    draw_given: Callable[[Tokens, Flags | None, Generator], Flags] | None = None
+    puzzles: tuple[Flags, Flags] | None = None
+    """For every row of the two tables, flags of cells that determine the others."""
+    relations: Bool[Tensor, "4 cells cells"] | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.puzzles is not None and [flags.shape for flags in self.puzzles] != [self.train.shape, self.valid.shape]:
+            raise ValueError(f"the puzzles of {self.name} must mark the positions of every row of its splits")
+
+    @property
+    def outline(self) -> Outline:
+        return Outline(self.name, self.vocab_size, self.length, self.relations, given=self.draw_given is not None)
+
+    def draw(self, split: Split, rows: Tensor, generator: Generator) -> tuple[Tokens, Flags | None]:
+        x_0, _ = super().draw(split, rows, generator)
+        puzzle = None if self.puzzles is None else self.puzzles[split == "valid"][rows]
+        if split == "train" and self.augment is not None:
+            x_0, puzzle = self.augment(x_0, puzzle, generator)
+        return x_0, None if self.draw_given is None else self.draw_given(x_0, puzzle, generator)
+
+
 def load_sudoku(
     side: int,
     path: Path | None = None,
@@ -54,7 +82,7 @@ def load_sudoku(
     puzzles: Literal["random", "unique"] = "random",
     hard: float = 0.0,
     cache: Path | None = None,
-) -> Dataset:
+) -> SudokuDataset:
     """Complete grids: the first `rows` solutions of the file, or `rows` random ones (at most the 288 of side 4).
 
     `valid_fraction` is met as nearly as whole classes allow.  `givens` is the range of `draw_given`, with both ends.
@@ -87,7 +115,7 @@ def load_sudoku(
     for table in (train, valid, *(() if marks is None else (marks,))):
         digest.update(repr(tuple(table.shape)).encode() + table.numpy().tobytes())
     digest.update(repr(hard).encode() if hard else b"")
-    return Dataset(
+    return SudokuDataset(
         name=f"sudoku-{side}x{side}",
         vocab_size=side,
         train=train,
@@ -168,7 +196,7 @@ class SudokuSource(Source):
     def decoder(self, vocab_size: int, length: int) -> Decoder:
         return grid_decoder(self.side)
 
-    def load(self) -> Dataset:
+    def load(self) -> SudokuDataset:
         path = None if self.path is None else Path(self.path)
         options = {"rows": self.rows, "seed": self.seed, "givens": self.givens, "puzzles": self.puzzles}
         options["hard"] = self.hard
