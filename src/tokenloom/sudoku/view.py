@@ -1,7 +1,7 @@
 """Sudoku in the playground: a grid with its boxes, puzzles to load by difficulty, and solving by the rules."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -82,8 +82,8 @@ class SudokuView(View):
         model.process.check_clean(tokens[None])
         puzzle = torch.where(flags, tokens, BLANK)[None]
 
-        def drawn(outcomes: list[Outcome | None]) -> None:
-            on_try(1 + (0 if outcomes[0] is None else outcomes[0].tries))
+        def drawn(outcomes: Sequence[Outcome]) -> None:
+            on_try(1 + outcomes[0].tries)
 
         outcome = solve_puzzles(model, puzzle, Solver(sampler, request.tries, request.seed), on_step, drawn)[0]
         found = {"tokens": list(outcome.grid), "evaluations": outcome.evaluations}

@@ -7,7 +7,6 @@ that was stopped before its turn ends at once.
 import asyncio
 import threading
 import traceback
-from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -34,39 +33,27 @@ class Job:
 
     def __init__(self) -> None:
         self.stop = threading.Event()
-        self.done = False
-        self._lines: deque[dict[str, Any]] = deque()  # append and popleft are atomic, so no lock is needed
-        self._loop, self._news = asyncio.get_running_loop(), asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._lines: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
 
-    def write(self, line: dict[str, Any]) -> None:
-        """Add a line; called in the worker's thread."""
-        self._lines.append(line)
-        self._wake()
-
-    def finish(self) -> None:
-        """Tell the reader that no line follows."""
-        self.done = True
-        self._wake()
-
-    def _wake(self) -> None:
+    def write(self, line: dict[str, Any] | None) -> None:
+        """Send a line from any thread; None says that no line follows."""
         with suppress(RuntimeError):  # of a loop that has closed: nobody waits
-            self._loop.call_soon_threadsafe(self._news.set)
+            self._loop.call_soon_threadsafe(self._lines.put_nowait, line)
 
     async def read(self, gone: Callable[[], Awaitable[bool]]) -> AsyncIterator[list[dict[str, Any]]]:
         """Yield the lines as they come, a few at a time; stop the job if its reader is `gone`."""
         try:
-            while True:
-                last = self.done  # before the lines are taken: what is written after this is read in the next round
-                self._news.clear()
-                lines = [self._lines.popleft() for _ in range(len(self._lines))]
-                if lines:
-                    yield lines
-                if last or await gone():
-                    return
-                await asyncio.sleep(PAUSE if lines else 0)
-                if not self._lines and not self.done:
-                    with anyio.move_on_after(PATIENCE):
-                        await self._news.wait()
+            lines: list[dict[str, Any] | None] = []
+            while None not in lines and not await gone():
+                lines = []
+                with anyio.move_on_after(PATIENCE):
+                    lines.append(await self._lines.get())
+                while not self._lines.empty():
+                    lines.append(self._lines.get_nowait())
+                if written := [line for line in lines if line is not None]:
+                    yield written
+                    await asyncio.sleep(PAUSE)
         finally:
             self.stop.set()
 
@@ -122,7 +109,7 @@ class Workers:
             finally:
                 self._leave()
                 self._jobs.discard(job)
-                job.finish()
+                job.write(None)
 
         self._pool.submit(run)
         return job
@@ -139,5 +126,5 @@ class Workers:
         """Stop running jobs, drop waiting ones and let the threads end."""
         for job in list(self._jobs):
             job.stop.set()
-            job.finish()
+            job.write(None)
         self._pool.shutdown(wait=False, cancel_futures=True)
