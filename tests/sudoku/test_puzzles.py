@@ -74,10 +74,10 @@ def test_puzzles_to_evaluate_on_have_one_solution_and_spread_over_their_range(
     side: int, givens: tuple[int, int]
 ) -> None:
     found = unique_puzzles(20, givens, 3, side)
-    again, other = unique_puzzles(20, givens, 3, side), unique_puzzles(20, givens, 4, side)
-    assert torch.equal(found.solutions, again.solutions)
-    assert torch.equal(found.given, again.given)
-    assert not torch.equal(found.solutions, other.solutions)
+    if side == 6:  # the same random numbers for every side
+        again, other = unique_puzzles(20, givens, 3, side), unique_puzzles(20, givens, 4, side)
+        assert torch.equal(found.posed, again.posed)
+        assert not torch.equal(found.solutions, other.solutions)
     counts = found.given.sum(1)
     assert ((givens[0] <= counts) & (counts <= givens[1])).all()
     reached = range(24 if side == 9 else givens[0], givens[1] + 1)

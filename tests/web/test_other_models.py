@@ -29,20 +29,12 @@ def network(kind: type[Any], tokens: int, states: int, length: int) -> Any:
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     place, size = tmp_path_factory.mktemp("models"), LETTERS.vocab_size
-    digits = {"kind": "digits", "path": None, "levels": 8, "valid_fraction": 0.1}
+    about = tl.About(source={"kind": "digits", "path": None, "levels": 8, "valid_fraction": 0.1})
+    letters: dict[str, Any] = {"predicts": tl.Denoiser, "tokenizer": LETTERS}
     models = {
-        "pixels": tl.DiffusionModel(
-            network(DiT, 17, 17, 64), tl.Uniform(17), predicts=tl.LeaveOneOut, about=tl.About(source=digits)
-        ),
-        "string": tl.DiffusionModel(
-            network(DiT, size, size + 1, 24), tl.Masked(size), predicts=tl.Denoiser, tokenizer=LETTERS
-        ),
-        "causal": tl.DiffusionModel(
-            network(CausalTransformer, size, size + 1, 24),
-            tl.LeftToRight(size),
-            predicts=tl.Denoiser,
-            tokenizer=LETTERS,
-        ),
+        "pixels": tl.DiffusionModel(network(DiT, 17, 17, 64), tl.Uniform(17), predicts=tl.LeaveOneOut, about=about),
+        "string": tl.DiffusionModel(network(DiT, size, size + 1, 24), tl.Masked(size), **letters),
+        "causal": tl.DiffusionModel(network(CausalTransformer, size, size + 1, 24), tl.LeftToRight(size), **letters),
     }
     for name, model in models.items():
         model.save(place / name)

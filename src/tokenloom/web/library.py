@@ -80,8 +80,8 @@ class Entry:
         return found or {"kind": "text" if self.decoder.is_text else "numbers"}
 
 
-class Library:
-    """All models that a visitor may choose, by name.
+class Library(dict[str, Entry]):
+    """All models that a visitor may choose, by name and in the order of the page.
 
     Args:
         names: Bundled names, runs and model folders, as the person who starts the server names them.
@@ -90,19 +90,17 @@ class Library:
     def __init__(self, names: Sequence[str]) -> None:
         if len(set(names)) < len(names):
             raise ValueError(f"a model is named twice: {', '.join(names)}")
-        self.entries = {name: Entry(name) for name in names or default_names()}
+        super().__init__({name: Entry(name) for name in names or default_names()})
         for name in names:  # a wrong name is reported to the person who wrote it, not to the first visitor
-            self.entries[name].run()
+            self[name].run()
 
-    def __getitem__(self, name: str) -> Entry:
-        if name not in self.entries:
-            raise ValueError(f"there is no model {name[:80]!r} here; {nearest(name[:80], self.entries)}")
-        return self.entries[name]
+    def __missing__(self, name: str) -> Entry:
+        raise ValueError(f"there is no model {name[:80]!r} here; {nearest(name[:80], self)}")
 
     @property
     def names(self) -> list[str]:
         """Names in the order of the page."""
-        return list(self.entries)
+        return list(self)
 
 
 def default_names() -> list[str]:
