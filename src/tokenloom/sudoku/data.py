@@ -13,7 +13,7 @@ grid of side 4 is never a training grid, but it is the image of one: its loss sa
 import hashlib
 import random
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -45,7 +45,7 @@ EXTRA = 12
 class SudokuDataset(Dataset):
     """Grids that are to be completed from the cells given of them."""
 
-    givens: tuple[int, int] = (0, 0)
+    givens: tuple[int, int] = field(kw_only=True)
     puzzles: tuple[Flags, Flags] | None = None
     """For every row of the two tables, flags of cells that determine the others."""
     bare: float = 0.0

@@ -82,8 +82,9 @@ class SudokuTask(EvaluationTask):
                 write_json(folder / "sudoku.json", record)  # after every setting: it survives an interruption
         draw_solving(found, folder / "sudoku.png")
         console.print(solving_table(found))
-        console.print(table_by("number of givens", [(item, item.by_givens) for item in found]))
-        console.print(table_by("difficulty: how deep logic must look", [(item, item.by_difficulty) for item in found]))
+        console.print(table_by("number of givens", found, [item.by_givens for item in found]))
+        depths = [item.by_difficulty for item in found]
+        console.print(table_by("difficulty: how deep logic must look", found, depths))
         console.print(f"[dim]{folder / 'sudoku.json'}, sudoku.png[/]", highlight=False, soft_wrap=True)
 
 
@@ -139,28 +140,27 @@ def _puzzles(task: SudokuTask, side: int) -> Puzzles:
 def solving_table(found: Sequence[SolveRate]) -> Table:
     """Return a table of solve rates, one row per setting."""
     title = f"Sudoku, {found[0].puzzles} puzzles x {found[0].repeats}: rules obeyed and givens kept"
-    table = _table(title, ("steps", "solved", "95%", "cells", "NFE", "s each"))
+    rows = []
     for item in found:
         interval = f"{100 * item.low:.1f}-{100 * item.high:.1f}"
         rates = (f"{100 * item.solve_rate:.1f}%", interval, f"{100 * item.cell_accuracy:.2f}%")
-        costs = (f"{item.evaluations:.1f}", f"{item.seconds_per_puzzle:.3f}")
-        table.add_row(item.run, item.sampler, str(item.steps), *rates, *costs)
-    return table
+        rows.append((*rates, f"{item.evaluations:.1f}", f"{item.seconds_per_puzzle:.3f}"))
+    return _table(title, found, ("solved", "95%", "cells", "NFE", "s each"), rows)
 
 
-def table_by(what: str, found: Sequence[tuple[SolveRate, dict[int, tuple[float, int]]]]) -> Table:
+def table_by(what: str, found: Sequence[SolveRate], by: Sequence[dict[int, tuple[float, int]]]) -> Table:
     """Return a table of solve rates by a property of the puzzles, which are the same in every row."""
-    columns = [f"{number}\n({count})" for number, (_, count) in found[0][1].items()]
-    table = _table(f"Solved in %, by {what} (of so many puzzles)", ("steps", *columns))
-    for item, rates in found:
-        table.add_row(item.run, item.sampler, str(item.steps), *(f"{100 * rate:.0f}" for rate, _ in rates.values()))
-    return table
+    columns = [f"{number}\n({count})" for number, (_, count) in by[0].items()]
+    rows = [[f"{100 * rate:.0f}" for rate, _ in rates.values()] for rates in by]
+    return _table(f"Solved in %, by {what} (of so many puzzles)", found, columns, rows)
 
 
-def _table(title: str, figures: Sequence[str]) -> Table:
+def _table(title: str, found: Sequence[SolveRate], columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("run", no_wrap=True)
     table.add_column("sampler", overflow="fold")
-    for column in figures:
+    for column in ("steps", *columns):
         table.add_column(column, justify="right", no_wrap=True)
+    for item, row in zip(found, rows, strict=True):
+        table.add_row(item.run, item.sampler, str(item.steps), *row)
     return table

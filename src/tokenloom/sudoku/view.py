@@ -31,7 +31,6 @@ class Puzzle:
 
     side: int = 9
     level: Literal["easy", "medium", "hard"] = "easy"
-    """How deep logic must look."""
     seed: int = 0
 
 

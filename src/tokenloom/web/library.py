@@ -73,7 +73,7 @@ class Entry:
 
     @property
     def layout(self) -> dict[str, Any]:
-        """How the page draws its sequences: as its view says, as a picture, text or numbers."""
+        """The layout of its sequences on the page: that of its view, a picture, text or numbers."""
         found = None if self.view is None else self.view.layout(self.run().model.length)
         if found is None and self.decoder.side is not None:
             return {"kind": "pixels", "side": self.decoder.side}
