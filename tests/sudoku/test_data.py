@@ -20,7 +20,6 @@ from tokenloom.sudoku.solver import BLANK, BOXES, random_puzzle, solve
 from tokenloom.sudoku.symmetries import augment, class_keys, draw_cell_moves
 from tokenloom.sudoku.text import format_grid, read_puzzles
 
-REAL = Path(__file__).parents[2].parent / "shared" / "data" / "sudoku"
 SIDES = sorted(BOXES)
 
 EASY = "530070000600195000098000060800060003400803001700020006060000280000419005000080079"
@@ -225,19 +224,6 @@ def test_a_grid_is_written_in_lines_with_its_boxes_apart_and_a_dot_for_a_mask() 
     masked = torch.tensor([cells(FOUR_SOLUTION)])
     masked[0, 5] = 4
     assert grid_decoder(4)(masked) == ["3 1  4 2\n2 .  3 1\n\n4 2  1 3\n1 3  2 4"]
-
-
-@pytest.mark.parametrize(("name", "side", "rows"), [("puzzles_20k.csv.gz", 9, 20_000), ("puzzles_4x4_500.csv", 4, 500)])
-def test_the_real_files_load(name: str, side: int, rows: int, generator: torch.Generator) -> None:
-    if not (REAL / name).exists():
-        pytest.skip(f"the file {name} of real puzzles is not on this machine")
-    data = SudokuSource(side=side, path=str(REAL / name), givens=(4, 10)).load()
-    assert len(data.train) + len(data.valid) == rows
-    check_dataset(data, side, generator)
-    puzzles = read_puzzles(REAL / name, rows=20)
-    assert len(puzzles.solutions) == 20
-    for given, solution in zip(puzzles.given, puzzles.solutions.long(), strict=True):
-        assert tuple(solution.tolist()) in solve(torch.where(given, solution, BLANK).tolist(), side, limit=1000)
 
 
 @pytest.mark.parametrize(

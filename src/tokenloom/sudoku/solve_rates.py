@@ -72,7 +72,7 @@ def solve_rate(
         raise ValueError(f"repeats must be at least 1, got {repeats}")
     truth, sampler, start, found = puzzles.solutions.long(), sampling.sampler_value(), time.perf_counter(), []
     for repeat in range(repeats):
-        for part in puzzles.posed.split(BATCH):
+        for part in torch.split(puzzles.posed, BATCH):
             found += solve_puzzles(model, part, Solver(sampler, tries=1, seed=seed + repeat, batch=BATCH))
             advance(len(part))
     grids = torch.tensor([outcome.grid for outcome in found]).view(repeats, *truth.shape)
