@@ -98,7 +98,7 @@ def test_a_view_that_somebody_registers_lays_out_solves_and_answers(brought: Cli
 
         @VIEWS.register("digits")
         class Digits(View):
-            questions = {"digit": (Which, lambda asked: {"asked": asked.model})}  # noqa: RUF012
+            questions = (("digit", Which, lambda asked: {"asked": asked.model}),)
 
             def layout(self, length: int | None) -> dict[str, Any]:
                 return {"kind": "numbers", "cells": length}

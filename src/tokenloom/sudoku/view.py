@@ -54,7 +54,7 @@ def example(asked: Puzzle) -> dict[str, Any]:
 class SudokuView(View):
     """A grid with its boxes."""
 
-    questions = {"puzzle": (Puzzle, example)}  # noqa: RUF012
+    questions = (("puzzle", Puzzle, example),)
 
     def layout(self, length: int | None) -> dict[str, Any] | None:
         if length not in SIDES:

@@ -72,7 +72,7 @@ class Playground:
             ask("look", Look, lambda asked: look(asked, library[asked.model], limits)),
             ask("encode", Encode, lambda asked: encode(asked, library[asked.model], limits)),
             ask("table", Table, three_posteriors),
-            *(ask(path, *question) for view in VIEWS.values() for path, question in view.questions.items()),
+            *(ask(*question) for view in VIEWS.values() for question in view.questions),
         ]
 
     async def _models(self, request: Request) -> Response:

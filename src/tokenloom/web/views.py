@@ -4,7 +4,7 @@ A package names its view in the entry-point group `tokenloom.views`, under the n
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from tokenloom.models.model import DiffusionModel
@@ -18,8 +18,8 @@ class View(ABC):
     """The playground's knowledge of one kind of data."""
 
     name: ClassVar[str]
-    questions: ClassVar[Mapping[str, tuple[type, Callable[[Any], dict[str, Any]]]]] = {}
-    """Further questions of the page: for each path, the dataclass of its request and the function that answers it."""
+    questions: ClassVar[Sequence[tuple[str, type, Callable[[Any], dict[str, Any]]]]] = ()
+    """Further questions of the page: path, dataclass of the request, and the function that answers it."""
 
     @abstractmethod
     def layout(self, length: int | None) -> dict[str, Any] | None:
