@@ -14,6 +14,7 @@ from typing import Any
 
 from tokenloom.cells import PROCESSES
 from tokenloom.data.decoder import Decoder
+from tokenloom.data.view import decoder_of
 from tokenloom.evaluation.runs import Run, open_run
 from tokenloom.models.bundled import bundled_names
 from tokenloom.models.model import DiffusionModel
@@ -63,7 +64,7 @@ class Entry:
     @cached_property
     def decoder(self) -> Decoder:
         """The writer of its sequences."""
-        return self.run().decoder
+        return decoder_of(self.run().model)
 
     @property
     def view(self) -> View | None:
