@@ -2,6 +2,7 @@
 
 import ast
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -25,8 +26,8 @@ ROOMS = (
     ("data",),
     ("training",),
     ("evaluation",),
-    ("sudoku",),
     ("web", "cli"),
+    ("sudoku",),  # below everything: a vertical is found through entry points alone
 )
 LEVELS = {room: level for level, rooms in enumerate(ROOMS) for room in rooms}
 OUTSIDE = ("__init__", "__main__", "public")
@@ -87,6 +88,18 @@ def test_imports_point_up_the_list(room: str) -> None:
 def test_some_rooms_know_fewer_still(room: str, known: set[str]) -> None:
     found = {other for path in modules() if room_of(path) == room for _, other in imported(path)}
     assert found - {"__version__"} <= known
+
+
+def test_no_room_imports_the_vertical() -> None:
+    assert [str(path) for path in modules() if "sudoku" in {room for _, room in imported(path)} - {room_of(path)}] == []
+
+
+@pytest.mark.parametrize("room", ["data", "training"])
+def test_the_laboratory_does_not_know_its_verticals(room: str) -> None:
+    """A vertical registers its data, network and recipes: another one needs no line here."""
+    words = re.compile(r"puzzle|sudoku(?!\d)", re.IGNORECASE)  # recipes such as sudoku4 are examples in a help text
+    found = [path for path in modules() if room_of(path) == room and words.search(path.read_text(encoding="utf-8"))]
+    assert found == []
 
 
 def test_using_the_package_loads_no_training_no_evaluation_no_command_and_no_data() -> None:

@@ -1,7 +1,6 @@
 """The grid network: it turns with the symmetries of the rules, and hears of every candidate that matters."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -100,15 +99,6 @@ def test_the_chunked_loss_has_the_gradient_of_the_whole(generator: torch.Generat
     whole = torch.autograd.grad(per_token[~given].mean(), list(model.parameters()))
     for first, second in zip(chunked, whole, strict=True):
         torch.testing.assert_close(first, second, rtol=1e-4, atol=1e-6)
-
-
-def test_a_grid_network_is_saved_and_loaded(tmp_path: Path, generator: torch.Generator) -> None:
-    model = tl.DiffusionModel(awake(GridNetwork(SMALL, RELATIONS)).float(), tl.Uniform(6))
-    model.save(tmp_path / "model")
-    loaded = tl.load(tmp_path / "model")
-    tokens, _, given = drawn(generator)
-    assert isinstance(loaded.network, GridNetwork)
-    assert torch.equal(loaded.network(tokens, TIMES, None, given), model.network(tokens, TIMES, None, given))
 
 
 def test_wrong_grids_are_met_with_a_sentence(generator: torch.Generator) -> None:

@@ -1,7 +1,6 @@
 """The Sudoku task: what counts as solved, the interval, and a model that copies or cannot."""
 
 import math
-from pathlib import Path
 
 import pytest
 import torch
@@ -11,7 +10,7 @@ import tokenloom as tl
 from tokenloom.samplers.options import SamplerOptions
 from tokenloom.sudoku.difficulty import DEEP
 from tokenloom.sudoku.puzzles import Puzzles
-from tokenloom.sudoku.solve_rates import draw_solving, solve_rate, wilson
+from tokenloom.sudoku.solve_rates import solve_rate, wilson
 from tokenloom.sudoku.solver import BLANK
 from tokenloom.sudoku.solving import obeys
 
@@ -25,23 +24,12 @@ def puzzle(given: list[int]) -> Tensor:
     return posed
 
 
-def test_a_valid_grid_that_keeps_the_givens_obeys() -> None:
+def test_a_solution_obeys_every_rule_and_keeps_the_givens() -> None:
     assert obeys(SOLUTION, puzzle([0, 5])).tolist() == [True]
     assert obeys(OTHER, puzzle([5])).tolist() == [True]
-
-
-def test_wrong_givens_broken_rules_and_masks_are_not_solved() -> None:
-    assert obeys(OTHER, puzzle([0])).tolist() == [False]
-    for cell in range(16):
-        broken = SOLUTION.clone()
-        broken[0, cell] = (broken[0, cell] + 1) % 4
-        assert obeys(broken, puzzle([])).tolist() == [False]
-    masked = SOLUTION.clone()
-    masked[0, 3] = 4
-    assert obeys(masked, puzzle([])).tolist() == [False]
-
-
-def test_a_wrong_length_gets_a_sentence() -> None:
+    assert obeys(OTHER, puzzle([0])).tolist() == [False], "a given is changed"
+    broken = SOLUTION + torch.eye(16, dtype=torch.long)  # the next digit in one cell, or a mask where there is none
+    assert not obeys(torch.cat([broken, broken % 4]), puzzle([]).expand(32, -1)).any()
     with pytest.raises(ValueError, match=r"shape \[1, 16\], got \[1, 15\]"):
         obeys(SOLUTION[:, :15], puzzle([]))
 
@@ -74,11 +62,3 @@ def test_a_model_that_knows_the_solution_solves_and_one_that_guesses_does_not() 
     assert 0 < guessed.cell_accuracy < 0.6
     with pytest.raises(ValueError, match="fills grids with 5 digits"):
         solve_rate("wrong", tl.DiffusionModel(knows, tl.Masked(5), predicts=tl.Denoiser), puzzles, SamplerOptions())
-
-
-def test_the_picture_is_drawn(tmp_path: Path) -> None:
-    puzzles = Puzzles(4, SOLUTION.to(torch.int8), torch.zeros(1, 16, dtype=torch.bool))
-    model = tl.DiffusionModel(knows, tl.Masked(4), predicts=tl.Denoiser)
-    found = [solve_rate("sure", model, puzzles, SamplerOptions(steps=steps)) for steps in (2, 4)]
-    draw_solving(found, tmp_path / "solving.png")
-    assert (tmp_path / "solving.png").read_bytes()[:4] == b"\x89PNG"

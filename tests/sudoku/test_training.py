@@ -35,11 +35,6 @@ def config_of(out: Path, method: str, steps: int) -> TrainConfig:
     )
 
 
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
-
-
 @pytest.fixture(autouse=True)
 def own_cache(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The puzzles are found once for all tests here."""

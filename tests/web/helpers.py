@@ -3,6 +3,7 @@
 import http.client
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -29,14 +30,11 @@ class Client:
         return urlsplit(self.url).netloc
 
     def send(self, path: str, body: bytes, headers: dict[str, str] | None = None, method: str = "POST") -> Answer:
-        connection = http.client.HTTPConnection(self.host, timeout=60)
-        try:
+        with closing(http.client.HTTPConnection(self.host, timeout=60)) as connection:
             connection.request(method, path, body, {"content-type": "application/json"} | (headers or {}))
             answer = connection.getresponse()
             text = answer.read()
             return answer.status, json.loads(text) if text[:1] == b"{" else {"text": text.decode(), **answer.headers}
-        finally:
-            connection.close()
 
     def ask(self, path: str, **values: Any) -> dict[str, Any]:
         status, answer = self.send(f"/api/{path}", json.dumps(values).encode())
@@ -51,8 +49,7 @@ class Client:
 
     def lines(self, **values: Any) -> Iterator[dict[str, Any]]:
         """The lines of a drawing as they come."""
-        connection = http.client.HTTPConnection(self.host, timeout=60)
-        try:
+        with closing(http.client.HTTPConnection(self.host, timeout=60)) as connection:
             connection.request("POST", "/api/draw", json.dumps(values), {"content-type": "application/json"})
             answer = connection.getresponse()
             if answer.status != 200:
@@ -60,8 +57,6 @@ class Client:
                 return
             for line in answer:
                 yield json.loads(line)
-        finally:
-            connection.close()
 
     def draw(self, **values: Any) -> list[dict[str, Any]]:
         return list(self.lines(**values))
@@ -92,6 +87,16 @@ def alone(name: str, seed: int, sampler: tl.Sampler, **options: Any) -> list[int
     model = loaded(name)
     drawn: list[int] = sampler.run(model, 1, generator=tl.RowGenerators([seed]), **options).tokens[0].tolist()
     return drawn
+
+
+def posteriors(name: str, tokens: Sequence[int], t: float) -> tuple[tl.Noisy, tl.Denoiser, tl.LeaveOneOut]:
+    """A state with the library's two posteriors at it."""
+    model, time = loaded(name), torch.tensor([t], dtype=torch.float64)
+    noisy = tl.Noisy(torch.tensor([tokens]), time, model.process.alpha(time))
+    with torch.no_grad():
+        nu = model.predict(noisy)
+    assert isinstance(nu, tl.LeaveOneOut)
+    return noisy, tl.convert(nu, tl.Denoiser, noisy.tokens, noisy.alpha_t, model.process), nu
 
 
 def given(held: Sequence[tuple[int, int]], length: int) -> tuple[torch.Tensor, torch.Tensor]:

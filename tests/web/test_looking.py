@@ -1,32 +1,27 @@
 """Numbers on the page are those of the library."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
 
 import tokenloom as tl
-from tests.web.helpers import TINY, Client, loaded, states
+from tests.web.helpers import TINY, Client, loaded, posteriors, states
 from tokenloom.drawing.truncation import Truncation, truncate
 
 
-def state_of(client: Client, name: str, process: str | None = None, step: int = 3) -> dict[str, object]:
+def state_of(client: Client, name: str, process: str | None = None, step: int = 3) -> dict[str, Any]:
     frame = states(client.draw(model=name, process=process, sampling={"steps": 6}, seed=2))[step]
     return {key: frame[key] for key in ("tokens", "t", "aux", "marked")}
 
 
 @pytest.mark.parametrize("process", ["uniform", "masked", "hybrid"])
 def test_the_three_laws_of_a_token_are_those_of_the_conversions(client: Client, process: str) -> None:
-    model, state = loaded(f"sudoku@{process}"), state_of(client, "sudoku", process)
-    masked = [place for place, token in enumerate(state["tokens"]) if token >= 9]  # type: ignore[arg-type, var-annotated]
-    position = masked[0] if masked else 40
-    t = torch.tensor([state["t"]], dtype=torch.float64)
-    noisy = tl.Noisy(torch.tensor([state["tokens"]]), t, model.process.alpha(t))
-    with torch.no_grad():
-        nu = model.predict(noisy)
-    assert isinstance(nu, tl.LeaveOneOut)
-    mu = tl.convert(nu, tl.Denoiser, noisy.tokens, noisy.alpha_t, model.process)
-    gibbs = tl.conditional_log_probs(nu, noisy, model.process)
+    name, state = f"sudoku@{process}", state_of(client, "sudoku", process)
+    position = next((place for place, token in enumerate(state["tokens"]) if token >= 9), 40)  # a mask, if any
+    noisy, mu, nu = posteriors(name, state["tokens"], state["t"])
+    gibbs = tl.conditional_log_probs(nu, noisy, loaded(name).process)
     found = client.ask("look", model="sudoku", process=process, state=state, position=position)
     for name, expected in (("denoiser", mu.log_probs), ("leave_one_out", nu.log_probs), ("conditional", gibbs)):
         shown = found["laws"][name]["bars"]
@@ -38,15 +33,10 @@ def test_the_three_laws_of_a_token_are_those_of_the_conversions(client: Client, 
 
 
 def test_what_top_p_cuts_is_what_truncation_cuts_on_each(client: Client) -> None:
-    model, state = loaded("shakespeare-udm-loo"), state_of(client, "shakespeare-udm-loo")
+    state = state_of(client, "shakespeare-udm-loo")
     sampling = {"top_p": 0.6, "temperature": 1.3}
     laws = client.ask("look", model="shakespeare-udm-loo", state=state, position=7, sampling=sampling)["laws"]
-    t = torch.tensor([state["t"]], dtype=torch.float64)
-    noisy = tl.Noisy(torch.tensor([state["tokens"]]), t, model.process.alpha(t))
-    with torch.no_grad():
-        nu = model.predict(noisy)
-    mu = tl.convert(nu, tl.Denoiser, noisy.tokens, noisy.alpha_t, model.process)
-    assert isinstance(nu, tl.LeaveOneOut)
+    _, mu, nu = posteriors("shakespeare-udm-loo", state["tokens"], state["t"])
     for name, law in (("denoiser", mu), ("leave_one_out", nu)):
         kept = truncate(law.logits[0, 7], Truncation(temperature=1.3, top_p=0.6)) > -torch.inf
         assert laws[name]["kept"] == int(kept.sum())

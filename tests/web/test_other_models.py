@@ -14,7 +14,9 @@ from tokenloom.nn import CausalTransformer, DiT, TransformerConfig
 from tokenloom.web.app import Playground
 from tokenloom.web.library import Library
 from tokenloom.web.limits import Limits
+from tokenloom.web.requests import Draw, Which
 from tokenloom.web.serving import running
+from tokenloom.web.views import VIEWS, View
 
 LETTERS = Characters("&()<=>CNO")
 
@@ -29,20 +31,12 @@ def network(kind: type[Any], tokens: int, states: int, length: int) -> Any:
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     place, size = tmp_path_factory.mktemp("models"), LETTERS.vocab_size
-    digits = {"kind": "digits", "path": None, "levels": 8, "valid_fraction": 0.1}
+    about = tl.About(source={"kind": "digits", "path": None, "levels": 8, "valid_fraction": 0.1})
+    letters: dict[str, Any] = {"predicts": tl.Denoiser, "tokenizer": LETTERS}
     models = {
-        "pixels": tl.DiffusionModel(
-            network(DiT, 17, 17, 64), tl.Uniform(17), predicts=tl.LeaveOneOut, about=tl.About(source=digits)
-        ),
-        "string": tl.DiffusionModel(
-            network(DiT, size, size + 1, 24), tl.Masked(size), predicts=tl.Denoiser, tokenizer=LETTERS
-        ),
-        "causal": tl.DiffusionModel(
-            network(CausalTransformer, size, size + 1, 24),
-            tl.LeftToRight(size),
-            predicts=tl.Denoiser,
-            tokenizer=LETTERS,
-        ),
+        "pixels": tl.DiffusionModel(network(DiT, 17, 17, 64), tl.Uniform(17), predicts=tl.LeaveOneOut, about=about),
+        "string": tl.DiffusionModel(network(DiT, size, size + 1, 24), tl.Masked(size), **letters),
+        "causal": tl.DiffusionModel(network(CausalTransformer, size, size + 1, 24), tl.LeftToRight(size), **letters),
     }
     for name, model in models.items():
         model.save(place / name)
@@ -96,3 +90,30 @@ def test_a_causal_model_draws_from_left_to_right_and_says_what_it_cannot(
 def test_a_folder_of_the_same_name_elsewhere_is_not_opened(brought: Client, folders: dict[str, str]) -> None:
     outside = str(Path(folders["pixels"]).parent / "pixels" / ".." / "string")
     assert brought.refused("describe", model=outside).startswith("there is no model")
+
+
+def test_a_view_that_somebody_registers_lays_out_solves_and_answers(brought: Client, folders: dict[str, str]) -> None:
+    name = folders["pixels"]
+    with VIEWS.scratch():
+
+        @VIEWS.register("digits")
+        class Digits(View):
+            questions = (("digit", Which, lambda asked: {"asked": asked.model}),)
+
+            def layout(self, length: int | None) -> dict[str, Any]:
+                return {"kind": "numbers", "cells": length}
+
+            def solve(self, model: Any, sampler: Any, request: Draw, given: Any, on_step: Any, on_try: Any) -> Any:
+                return {"tokens": given[0].tolist(), "tries": request.tries}
+
+            def program(self, request: Draw, settings: str, name: str, length: int) -> str:
+                return f"tokens = {length}, {settings}"
+
+        with running(Playground(Library([name]), Limits())) as url:
+            client = Client(url)
+            assert client.ask("describe", model=name)["view"] == {"kind": "numbers", "cells": 64}
+            lines = client.draw(model=name, sampling={"steps": 3}, held=[[1, 5]], tries=2)
+            assert lines[0]["python"].startswith("tokens = 64, 'ancestral', steps=3")
+            assert (lines[-1]["tokens"][:3], lines[-1]["tries"]) == ([0, 5, 0], 2)
+            assert client.ask("digit", model="x") == {"asked": "x"}
+    assert "has no rules" in brought.draw(model=name, tries=1)[-1]["sentence"]

@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 import tokenloom as tl
-from tests.web.helpers import PUZZLE, TINY, alone, loaded
+from tests.web.helpers import PUZZLE, TINY, alone, loaded, posteriors
 from tests.web.pages import LANE, Opened, cell, play, tokens
 
 
@@ -19,13 +18,10 @@ def test_the_posteriors_of_a_token_are_those_of_the_library(visit: Opened) -> No
         page.click("#back")
     cell(page, 20).hover()
     page.wait_for_selector("#look[data-shown='20@4']")
-    model, t = loaded("shakespeare-udm-loo"), torch.tensor([0.5], dtype=torch.float64)
-    noisy = tl.Noisy(torch.tensor([tokens(page)]), t, model.process.alpha(t))
-    with torch.no_grad():
-        nu = model.predict(noisy)
-    assert isinstance(nu, tl.LeaveOneOut)
-    mu = tl.convert(nu, tl.Denoiser, noisy.tokens, noisy.alpha_t, model.process)
-    for name, law in (("denoiser", mu), ("leave_one_out", nu)):
+    shown = [token for token in tokens(page) if token is not None]
+    _, mu, nu = posteriors("shakespeare-udm-loo", shown, 0.5)
+    laws: tuple[tuple[str, tl.Denoiser | tl.LeaveOneOut], ...] = (("denoiser", mu), ("leave_one_out", nu))
+    for name, law in laws:
         bars = page.locator(f"#look .{name} .bars li")
         assert bars.count() == 10
         for index in range(10):

@@ -1,6 +1,5 @@
 """`tokenloom play` as a command: what it prints, refuses and needs."""
 
-import builtins
 import os
 import re
 import signal
@@ -9,20 +8,12 @@ import subprocess
 import sys
 import time
 import urllib.request
-from typing import Any
 
 import pytest
 
-from tests.web.helpers import Client
-from tokenloom.cli import main
+from tests.cli.helpers import refusal
+from tests.web.helpers import TINY, Client
 from tokenloom.web.serving import Address
-
-
-def refused(*words: str, capsys: pytest.CaptureFixture[str]) -> str:
-    with pytest.raises(SystemExit) as ended:
-        main(["play", *words])
-    assert ended.value.code == 2
-    return " ".join(capsys.readouterr().err.split())
 
 
 def test_a_port_that_is_taken_is_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
@@ -30,29 +21,21 @@ def test_a_port_that_is_taken_is_a_sentence(capsys: pytest.CaptureFixture[str]) 
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        told = refused("--port", str(port), "--no-open", capsys=capsys)
+        told = refusal(capsys, "play", "--port", str(port), "--no-open")
     assert f"cannot listen on 127.0.0.1, port {port}" in told
     assert "choose another --port, or 0 for a free one" in told
 
 
 def test_a_wrong_model_or_limit_is_told_to_who_starts_it(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "runs/none is not a run" in refused("runs/none", "--port", "0", capsys=capsys)
-    assert "workers must be at least 1, got 0" in refused("--limits.workers", "0", capsys=capsys)
+    assert "runs/none is not a run" in refusal(capsys, "play", "runs/none", "--port", "0")
+    assert "workers must be at least 1, got 0" in refusal(capsys, "play", "--limits.workers", "0")
 
 
 def test_without_the_extra_it_says_what_to_install(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import_ = builtins.__import__
-
-    def without(name: str, *rest: Any) -> Any:
-        if name.split(".")[0] == "uvicorn":
-            raise ImportError(name)
-        return import_(name, *rest)
-
-    monkeypatch.setattr(builtins, "__import__", without)
-    monkeypatch.setattr("importlib.import_module", without)
-    assert 'this needs the library uvicorn; run pip install "tokenloom[play]"' in refused(capsys=capsys)
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    assert 'this needs the library uvicorn; run pip install "tokenloom[play]"' in refusal(capsys, "play")
 
 
 def test_the_url_is_one_that_a_browser_can_open() -> None:
@@ -62,18 +45,7 @@ def test_the_url_is_one_that_a_browser_can_open() -> None:
 
 
 def test_it_serves_says_where_warns_and_ends_quietly() -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "tokenloom",
-        "play",
-        "sudoku4-udm-loo",
-        "--port",
-        "0",
-        "--no-open",
-        "--host",
-        "0.0.0.0",
-    ]
+    command = [sys.executable, "-m", "tokenloom", "play", TINY, "--port", "0", "--no-open", "--host", "0.0.0.0"]
     environment = os.environ | {"PYTHONUNBUFFERED": "1", "COLUMNS": "200", "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
     assert process.stdout is not None
@@ -82,10 +54,10 @@ def test_it_serves_says_where_warns_and_ends_quietly() -> None:
         address = re.search(r"http://127\.0\.0\.1:\d+/", said)
         assert address is not None, said
         with urllib.request.urlopen(f"{address[0]}api/models", timeout=10) as answer:
-            assert b"sudoku4-udm-loo" in answer.read()
+            assert TINY.encode() in answer.read()
         warning = process.stdout.readline()
         assert "beware: this server is open to other machines" in warning
-        endless = Client(address[0]).lines(model="sudoku4-udm-loo", sampling={"steps": 1024, "corrector": "scan"})
+        endless = Client(address[0]).lines(model=TINY, sampling={"steps": 1024, "corrector": "scan"})
         assert next(endless)["kind"] == "start"
         process.send_signal(signal.SIGINT)
         ended = time.monotonic()

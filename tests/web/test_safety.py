@@ -4,6 +4,7 @@ import http.client
 import json
 import re
 import socket
+from contextlib import closing
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -31,39 +32,24 @@ def test_only_this_machine_is_asked_for_by_default_and_others_are_warned_of() ->
 
 @pytest.mark.parametrize("path", ["/", "/static/app.js", "/static/style.css", "/api/models", "/nothing"])
 def test_every_answer_forbids_what_is_not_of_this_server(client: Client, path: str) -> None:
-    connection = http.client.HTTPConnection(client.host, timeout=20)
-    connection.request("GET", path)
-    answer = connection.getresponse()
-    answer.read()
-    connection.close()
+    with closing(http.client.HTTPConnection(client.host, timeout=20)) as connection:
+        connection.request("GET", path)
+        answer = connection.getresponse()
     assert answer.status == (404 if path == "/nothing" else 200)
     assert all(answer.headers[name] == value for name, value in HEADERS.items())
-    policy = answer.headers["content-security-policy"]
-    assert "default-src 'none'" in policy
-    assert "unsafe" not in policy
-    assert "http:" not in policy
+    assert re.search("^default-src 'none'(?!.*(unsafe|http:))", answer.headers["content-security-policy"])
 
 
-@pytest.mark.parametrize(
-    ("host", "status"),
-    [
-        ("localhost", 200),
-        ("127.0.0.1:7337", 200),
-        ("[::1]", 200),
-        ("evil.example", 403),
-        ("localhost.evil.example", 403),
-    ],
-)
-def test_a_name_that_points_here_is_not_enough(client: Client, host: str, status: int) -> None:
-    assert client.send("/api/models", b"", {"host": host}, "GET")[0] == status
+def test_a_name_that_points_here_is_not_enough(client: Client) -> None:
+    hosts = ("localhost", "127.0.0.1:7337", "[::1]", "evil.example", "localhost.evil.example", "[evil", "")
+    found = [client.send("/api/models", b"", {"host": host}, "GET")[0] for host in hosts]
+    assert found == [200, 200, 200, 403, 403, 403, 403]
 
 
 def test_only_this_page_may_post(client: Client) -> None:
-    body = json.dumps({}).encode()
-    assert client.send("/api/table", body, {"origin": client.url.rstrip("/")})[0] == 200
-    assert client.send("/api/table", body, {"origin": "http://evil.example"})[0] == 403
-    assert client.send("/api/table", body, {"origin": "null"})[0] == 403
-    assert client.send("/api/table", body, {"content-type": "text/plain"})[0] == 403
+    assert client.send("/api/table", b"{}", {"origin": client.url.rstrip("/")})[0] == 200
+    for header in ({"origin": "http://evil.example"}, {"origin": "null"}, {"content-type": "text/plain"}):
+        assert client.send("/api/table", b"{}", header)[0] == 403
     assert client.send("/api/table", b"", method="GET")[0] == 405
 
 
@@ -125,6 +111,7 @@ def test_ten_megabytes_are_refused_while_they_arrive(client: Client) -> None:
         (b'{"model": "x", "sampling": {"temperature": NaN}}', "NaN is not a number of JSON"),
         (b'{"model": "x", "sampling": 5}', "sampling must be a JSON object"),
         (b'{"model": "x", "held": [[1]]}', "the option held of the request"),
+        (b'{"model": "x", "held": [["a", 1]]}', "must be a list of pairs [position, token], got [['a', 1]]"),
         (b'{"model": "x", "begin": {"tokens": "abc", "t": 0}}', "the option tokens of begin"),
         (b'{"model": ' + b"[" * 100_000, "is not JSON"),
         (b'{"nonsense": 1}', "the request has no option 'nonsense'"),
@@ -174,25 +161,16 @@ def test_the_page_brings_everything_itself_and_writes_no_markup() -> None:
     for path, text in STATIC.items():
         outside = [link for link in re.findall(r"(?:https?:)?//[\w.-]+\.\w+", text) if "www.w3.org" not in link]
         assert not outside, path
-        for sink in (
-            "innerHTML",
-            "outerHTML",
-            "insertAdjacentHTML",
-            "document.write",
-            "eval(",
-            "new Function",
-            "import(",
-        ):
-            assert sink not in text, path
+        assert not re.search(
+            r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function|import\(", text
+        )
     html = STATIC["/"]
     assert not re.findall(r"<script(?![^>]*src=)", html)
     assert " style=" not in html
     assert not re.findall(r"\son\w+=", html)
-    for linked in re.findall(r'(?:src|href)="(/static/[^"]+)"', html):
-        assert linked in STATIC
-    for path, text in STATIC.items():
-        for module in re.findall(r'from "\./([\w.]+)"', text):
-            assert f"/static/{module}" in STATIC, path
+    linked = re.findall(r'(?:src|href)="(/static/[^"]+)"', html)
+    modules = [f"/static/{module}" for text in STATIC.values() for module in re.findall(r'from "\./([\w.]+)"', text)]
+    assert {*linked, *modules} <= set(STATIC)
 
 
 def test_no_connection_leaves_the_machine(

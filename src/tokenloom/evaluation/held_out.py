@@ -79,9 +79,8 @@ class HeldOut:
     vocab_size: int
     fingerprint: Fingerprint
     decode: Decoder
-    draw_given: Callable[[Tokens, Flags | None, Generator], Flags] | None = None
-    puzzles: Flags | None = None
-    """Positions of every row that determine the others."""
+    draw_rows: Callable[[Tensor, Generator], tuple[Tokens, Flags | None]] | None = None
+    """Draws rows by index with their given positions; None if no positions are given."""
     entropy: float | None = None
     """The exact entropy in nats per token, where known."""
 
@@ -92,10 +91,7 @@ class HeldOut:
             raise ValueError(f"the number of sequences must be at least 1, got {count}")
         wanted = total if count is None else min(count, total)
         index = torch.arange(wanted) * total // wanted
-        x_0 = take(self.rows, index)
-        if self.draw_given is None:
-            return x_0, None
-        return x_0, self.draw_given(x_0, None if self.puzzles is None else self.puzzles[index], generator)
+        return (take(self.rows, index), None) if self.draw_rows is None else self.draw_rows(index, generator)
 
     @property
     def tokenizer(self) -> Tokenizer | None:
@@ -221,8 +217,7 @@ def _text_for(run: Run, source: str, reading: TextOptions) -> HeldOut:
 def _of_dataset(data: Dataset, source: Source) -> HeldOut:
     how = (source.packing, source.detokeniser) if isinstance(source, TextSource) else (None, None)
     found = _described(data.name, data.valid, data.vocab_size, data.decode, *how)
-    puzzles = None if data.puzzles is None else data.puzzles[1]
-    return replace(found, draw_given=data.draw_given, puzzles=puzzles, entropy=data.entropy)
+    return replace(found, draw_rows=partial(data.draw, "valid"), entropy=data.entropy)
 
 
 def _described(

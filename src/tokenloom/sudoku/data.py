@@ -13,8 +13,7 @@ grid of side 4 is never a training grid, but it is the image of one: its loss sa
 import hashlib
 import random
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -23,108 +22,60 @@ import torch
 from jaxtyping import Bool
 from torch import Generator, Tensor
 
-from tokenloom.data.base import SOURCES, Dataset, Outline, Source
+from tokenloom.data.base import SOURCES, Dataset, Outline, Source, Split
 from tokenloom.data.decoder import Decoder
 from tokenloom.drawing.categorical import draw_uniform_tokens
 from tokenloom.drawing.randomness import uniform
 from tokenloom.sudoku.difficulty import cached_difficulty, hard_rows
 from tokenloom.sudoku.network import grid_relations
-from tokenloom.sudoku.puzzles import minimal_puzzles, read_puzzles
+from tokenloom.sudoku.puzzles import minimal_puzzles
 from tokenloom.sudoku.solver import BLANK, box_shape, random_grid, solve
 from tokenloom.sudoku.symmetries import augment, augment_puzzles, class_keys, draw_permutations
+from tokenloom.sudoku.text import read_puzzles
 from tokenloom.types import Flags, Tokens
 
-GIVENS = {4: (4, 10), 6: (8, 24), 9: (17, 50)}
-"""The range of givens by default: from the fewest that can make a solution unique to about two thirds of the cells."""
-
 UNIQUE_SHARE = 0.75
-"""How many of the rows with a puzzle are given a superset of it; the others are given cells at random."""
+"""Share of the rows with a puzzle that are given a superset of it; the others are given cells at random."""
 
 EXTRA = 12
-"""The most cells that are given beyond a puzzle."""
+"""Most cells that are given beyond a puzzle."""
 
 
-def load_sudoku(
-    side: int,
-    path: Path | None = None,
-    rows: int = 20_000,
-    seed: int = 0,
-    valid_fraction: float = 0.05,
-    givens: tuple[int, int] | None = None,
-    puzzles: Literal["random", "unique"] = "random",
-    hard: float = 0.0,
-    cache: Path | None = None,
-) -> Dataset:
-    """Complete grids: the first `rows` solutions of the file, or `rows` random ones (at most the 288 of side 4).
+@dataclass(frozen=True)
+class SudokuDataset(Dataset):
+    """Grids that are to be completed from the cells given of them."""
 
-    `valid_fraction` is met as nearly as whole classes allow.  `givens` is the range of `draw_given`, with both ends.
-    With `puzzles="unique"` every grid comes with a puzzle that has it as its one solution: the file's, or one that
-    cannot lose a given, found once and kept in `cache`.  `hard` is for the training split: see `hard_rows`; as cells
-    given beyond a puzzle soon make it easy (of the puzzles that need more than singles, 4% still do with six more),
-    this share of the rows with a puzzle is given no other cell.
-    """
-    height, width = box_shape(side)
-    low, high = GIVENS[side] if givens is None else givens
-    if not 0 <= low <= high <= side * side:
-        raise ValueError(f"givens must be a range within 0..{side * side} for side {side}, got {low}..{high}")
-    if not 0 < valid_fraction < 1:
-        raise ValueError(f"valid_fraction must be in (0, 1), got {valid_fraction:g}")
-    if rows < 2:
-        raise ValueError(f"rows must be at least 2, one for each split, got {rows}")
-    if not 0 <= hard <= 1 or (hard and puzzles == "random"):
-        raise ValueError(
-            f"hard must be in [0, 1], and 0 unless puzzles are unique, got {hard:g} with {puzzles} puzzles"
-        )
-    grids, marks = _rows(side, path, rows, seed, puzzles == "unique", cache)
-    classes: Sequence[Hashable] = [tuple(grid) for grid in grids.tolist()] if side == 4 else class_keys(grids, side)
-    held_out = _hold_out(classes, valid_fraction, seed)
-    chosen, others = (~held_out).nonzero().squeeze(1), held_out.nonzero().squeeze(1)
-    if hard and marks is not None:
-        rated = cached_difficulty(torch.where(marks, grids.long(), BLANK), side, cache)
-        chosen = chosen[hard_rows(rated[chosen], hard, seed)]
-    train, valid = grids[chosen], grids[others]
-    digest = hashlib.sha256(repr((side, rows, seed, valid_fraction, low, high)).encode())
-    for table in (train, valid, *(() if marks is None else (marks,))):
-        digest.update(repr(tuple(table.shape)).encode() + table.numpy().tobytes())
-    digest.update(repr(hard).encode() if hard else b"")
-    return Dataset(
-        name=f"sudoku-{side}x{side}",
-        vocab_size=side,
-        train=train,
-        valid=valid,
-        fingerprint=digest.hexdigest(),
-        decode=grid_decoder(side),
-        augment=None if side == 4 else partial(augment_puzzles, side=side),
-        draw_given=partial(draw_given, low=low, high=high, bare=hard),
-        puzzles=None if marks is None else (marks[chosen], marks[others]),
-        relations=grid_relations(side, height, width),
-    )
+    givens: tuple[int, int] = field(kw_only=True)
+    puzzles: tuple[Flags, Flags] | None = None
+    """For every row of the two tables, flags of cells that determine the others."""
+    bare: float = 0.0
+    """Share of the rows with a puzzle that are given no other cell."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.puzzles is not None and [flags.shape for flags in self.puzzles] != [self.train.shape, self.valid.shape]:
+            raise ValueError(f"the puzzles of {self.name} must mark the positions of every row of its splits")
+
+    @property
+    def outline(self) -> Outline:
+        return grid_outline(self.vocab_size)
+
+    def draw(self, split: Split, rows: Tensor, generator: Generator) -> tuple[Tokens, Flags]:
+        x_0, _ = super().draw(split, rows, generator)
+        puzzle = None if self.puzzles is None else self.puzzles[split == "valid"][rows]
+        if split == "train" and self.vocab_size > 4:
+            x_0, puzzle = augment_puzzles(x_0, puzzle, generator, self.vocab_size)
+        return x_0, draw_given(x_0, puzzle, generator, *self.givens, self.bare)
 
 
-def _rows(
-    side: int, path: Path | None, rows: int, seed: int, unique: bool, cache: Path | None
-) -> tuple[Tokens, Flags | None]:
-    """The grids and, where asked for, their puzzles."""
-    if path is None and not unique:
-        return random_grids(side, rows, seed), None
-    found = minimal_puzzles(side, rows, seed, cache) if path is None else read_puzzles(path, rows)
-    if path is not None and found.side != side:
-        raise ValueError(f"{path.name} holds grids of side {found.side}, but side is {side}; pass side={found.side}")
-    return found.solutions, found.given if unique else None
-
-
-def random_grids(side: int, rows: int, seed: int) -> Tokens:
-    """Complete grids as int8, each from a search of its own; for side 4 distinct ones, at most all 288."""
-    order = random.Random(seed)
-    if side == 4:
-        every = solve([BLANK] * 16, side, limit=1000)
-        return torch.tensor(order.sample(every, min(rows, len(every))), dtype=torch.int8)
-    grids = torch.tensor([random_grid(side, order) for _ in range(rows)])
-    return augment(grids, torch.Generator().manual_seed(seed), side).to(torch.int8)
+def grid_outline(side: int) -> Outline:
+    """Return the name, sizes and relations of grids."""
+    relations = grid_relations(side, *box_shape(side))
+    return Outline(f"sudoku-{side}x{side}", side, side * side, relations, given=True)
 
 
 def grid_decoder(side: int) -> Decoder:
-    """A grid with its boxes set apart; what is not a digit (a mask) is a dot."""
+    """Write a grid with its boxes set apart, and a dot for what is not a digit (a mask)."""
     height, width = box_shape(side)
 
     def after(position: int) -> str:
@@ -162,23 +113,84 @@ class SudokuSource(Source):
         return replace(self, path=path)
 
     def outline(self) -> Outline:
-        side, relations = self.side, grid_relations(self.side, *box_shape(self.side))
-        return Outline(f"sudoku-{side}x{side}", side, side * side, relations, given=True)
+        return grid_outline(self.side)
 
     def decoder(self, vocab_size: int, length: int) -> Decoder:
         return grid_decoder(self.side)
 
-    def load(self) -> Dataset:
-        path = None if self.path is None else Path(self.path)
-        options = {"rows": self.rows, "seed": self.seed, "givens": self.givens, "puzzles": self.puzzles}
-        options["hard"] = self.hard
-        return load_sudoku(self.side, path, **options)  # type: ignore[arg-type]
+    def load(self, valid_fraction: float = 0.05, cache: Path | None = None) -> SudokuDataset:
+        """Read or generate the grids, at most the 288 of side 4.
+
+        `valid_fraction` is met as nearly as whole classes allow.  Unique puzzles are those of the file, or ones that
+        cannot lose a given, found once and kept in `cache`.  Hard ones are drawn for training alone (`hard_rows`): as
+        cells given beyond a puzzle soon make it easy (of the puzzles that need more than singles, 4% still do with six
+        more), the share `hard` of the rows is given no other cell.
+        """
+        self._check(valid_fraction)
+        side, unique = self.side, self.puzzles == "unique"
+        if self.path is None and not unique:
+            grids, marks = random_grids(side, self.rows, self.seed), None
+        else:
+            path = None if self.path is None else Path(self.path)
+            found = (
+                minimal_puzzles(side, self.rows, self.seed, cache) if path is None else read_puzzles(path, self.rows)
+            )
+            if path is not None and found.side != side:
+                raise ValueError(
+                    f"{path.name} has grids of side {found.side}, but side is {side}; set it to {found.side}"
+                )
+            grids, marks = found.solutions, found.given if unique else None
+        classes: Sequence[Hashable] = [tuple(grid) for grid in grids.tolist()] if side == 4 else class_keys(grids, side)
+        held_out = _hold_out(classes, valid_fraction, self.seed)
+        chosen, others = (~held_out).nonzero().squeeze(1), held_out.nonzero().squeeze(1)
+        if self.hard and marks is not None:
+            rated = cached_difficulty(torch.where(marks, grids.long(), BLANK), side, cache)
+            chosen = chosen[hard_rows(rated[chosen], self.hard, self.seed)]
+        train, valid = grids[chosen], grids[others]
+        digest = hashlib.sha256(repr((side, self.rows, self.seed, valid_fraction, *self.givens)).encode())
+        for table in (train, valid, *(() if marks is None else (marks,))):
+            digest.update(repr(tuple(table.shape)).encode() + table.numpy().tobytes())
+        digest.update(repr(self.hard).encode() if self.hard else b"")
+        return SudokuDataset(
+            name=f"sudoku-{side}x{side}",
+            vocab_size=side,
+            train=train,
+            valid=valid,
+            fingerprint=digest.hexdigest(),
+            decode=grid_decoder(side),
+            givens=self.givens,
+            puzzles=None if marks is None else (marks[chosen], marks[others]),
+            bare=self.hard,
+        )
+
+    def _check(self, valid_fraction: float) -> None:
+        box_shape(self.side)
+        low, high, cells = *self.givens, self.side * self.side
+        if not 0 <= low <= high <= cells:
+            raise ValueError(f"givens must be a range within 0..{cells} for side {self.side}, got {low}..{high}")
+        if not 0 < valid_fraction < 1:
+            raise ValueError(f"valid_fraction must be in (0, 1), got {valid_fraction:g}")
+        if self.rows < 2:
+            raise ValueError(f"rows must be at least 2, one for each split, got {self.rows}")
+        if not 0 <= self.hard <= 1 or (self.hard and self.puzzles == "random"):
+            got = f"{self.hard:g} with {self.puzzles} puzzles"
+            raise ValueError(f"hard must be in [0, 1], and 0 unless puzzles are unique, got {got}")
+
+
+def random_grids(side: int, rows: int, seed: int) -> Tokens:
+    """Return complete grids as int8, each from a search of its own; for side 4 distinct ones, at most all 288."""
+    order = random.Random(seed)
+    if side == 4:
+        every = solve([BLANK] * 16, side, limit=1000)
+        return torch.tensor(order.sample(every, min(rows, len(every))), dtype=torch.int8)
+    grids = torch.tensor([random_grid(side, order) for _ in range(rows)])
+    return augment(grids, torch.Generator().manual_seed(seed), side).to(torch.int8)
 
 
 def draw_given(
     x_0: Tokens, puzzle: Flags | None, generator: Generator, low: int, high: int, bare: float = 0.0
 ) -> Flags:
-    """The given cells: their number is uniform on low..high, and every set of that many cells equally likely.
+    """Draw the given cells: their number is uniform on low..high, and every set of that many cells equally likely.
 
     Where there are puzzles, most rows are given theirs and 0..`EXTRA` cells more, so that their solution is unique; the
     share `bare` of them is given no more.
@@ -197,7 +209,7 @@ def draw_given(
 
 
 def _hold_out(classes: Sequence[Hashable], fraction: float, seed: int) -> Bool[Tensor, "rows"]:
-    """Whole classes in random order, each taken if it brings the share nearer to `fraction`; if none, the smallest."""
+    """Hold out whole classes in random order, each that brings the share nearer to `fraction`; else the smallest."""
     members: dict[Hashable, list[int]] = {}
     for row, key in enumerate(classes):
         members.setdefault(key, []).append(row)

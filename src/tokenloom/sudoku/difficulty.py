@@ -1,4 +1,4 @@
-r"""How deep logic must look to solve a Sudoku: the steps of the longest refutation that it cannot do without.
+r"""The difficulty of a Sudoku: the steps of the longest refutation that logic cannot do without.
 
     a step of singles:   a cell with one candidate takes it from its row, column and box, and a digit with one place in
                          one of them goes there, everywhere at once.  A cell without candidate or a digit without place
@@ -28,7 +28,8 @@ from tokenloom.sudoku.solver import BLANK, box_shape
 from tokenloom.types import Tokens
 
 DEEP = 10
-"""The difficulty where shorter trials do not suffice: trials within trials, no solution or several."""
+"""The difficulty of puzzles that shorter trials do not solve: they need trials within trials, or have no or several
+solutions."""
 
 CHUNK = 32
 """Puzzles that are worked on at once: their trials are a few thousand grids, which stay in a processor's cache."""
@@ -42,7 +43,7 @@ Candidates = Int16[np.ndarray, "bands height stacks width puzzles"]
 
 
 def difficulty(puzzles: Tokens, side: int) -> Int[Tensor, "puzzles"]:
-    """How difficult each puzzle is, 0..`DEEP`; puzzles [puzzles, cells] hold digits minus one, and -1 for a blank."""
+    """Rate each puzzle, 0..`DEEP`; puzzles [puzzles, cells] hold digits minus one, and -1 for a blank."""
     height, width = box_shape(side)
     if puzzles.shape[1] != side * side:
         raise ValueError(f"a puzzle of side {side} has {side * side} cells, got {puzzles.shape[1]}")
@@ -56,7 +57,7 @@ def difficulty(puzzles: Tokens, side: int) -> Int[Tensor, "puzzles"]:
 
 
 def cached_difficulty(puzzles: Tokens, side: int, cache: Path | None = None) -> Int[Tensor, "puzzles"]:
-    """The difficulty of each puzzle, kept in the cache under the puzzles' checksum."""
+    """Rate each puzzle, or take it from the cache, where it is kept under the puzzles' checksum."""
 
     def build() -> Iterator[Ids]:
         yield difficulty(puzzles, side).numpy().astype(np.int32)[:, None]
@@ -67,7 +68,7 @@ def cached_difficulty(puzzles: Tokens, side: int, cache: Path | None = None) -> 
 
 
 def hard_rows(rated: Int[Tensor, "puzzles"], share: float, seed: int) -> Int[Tensor, "puzzles"]:
-    """As many rows as there are, of which `share` are beyond singles, each in proportion to its difficulty.
+    """Draw as many rows as there are, of which `share` are beyond singles, each in proportion to its difficulty.
 
     Every row occurs as often as its expected number, rounded up or down, so that no more are lost than must be.
     """
@@ -84,7 +85,7 @@ def hard_rows(rated: Int[Tensor, "puzzles"], share: float, seed: int) -> Int[Ten
 
 
 def _rate(grids: Candidates) -> Int[np.ndarray, "puzzles"]:
-    """Rounds of singles and trials, each puzzle no deeper than it must."""
+    """Rate puzzles by rounds of singles and trials, each puzzle no deeper than it must."""
     count = grids.shape[-1]
     found, open_ones, depth = np.full(count, DEEP), np.arange(count), np.zeros(count, np.int64)
     while len(open_ones):
@@ -100,7 +101,7 @@ def _rate(grids: Candidates) -> Int[np.ndarray, "puzzles"]:
 
 
 def _after_trials(grids: Candidates, depth: Int[np.ndarray, "puzzles"]) -> tuple[Candidates, np.ndarray]:
-    """Every open candidate tried alone, `depth` steps and then until one is refuted: what is left, and the depth."""
+    """Try every open candidate alone, `depth` steps and then until one is refuted; return the rest and the depth."""
     side = grids.shape[0] * grids.shape[1]
     flat = grids.reshape(side * side, -1)
     bit = np.int16(1) << np.arange(side, dtype=np.int16)
@@ -124,14 +125,14 @@ def _after_trials(grids: Candidates, depth: Int[np.ndarray, "puzzles"]) -> tuple
 
 
 def _settled(grids: Candidates) -> Candidates:
-    """Singles until nothing changes; a grid with a contradiction has no candidates at all."""
+    """Take steps of singles until nothing changes; a grid with a contradiction has no candidates at all."""
     while (after := _singles(grids)).shape[-1] and (after != grids).any():
         grids = after
     return grids
 
 
 def _singles(grids: Candidates) -> Candidates:
-    """One step: every single found at once, and what it means for its row, column and box."""
+    """Take one step: find every single at once, and what it means for its row, column and box."""
     single = _single(grids)
     alone = np.where(single, grids, np.int16(0))
     taken, forced, broken = np.zeros_like(grids), np.zeros_like(grids), np.zeros(grids.shape[-1], bool)
@@ -150,7 +151,7 @@ def _singles(grids: Candidates) -> Candidates:
 
 
 def _tally(values: Candidates, axes: Sequence[int]) -> tuple[Candidates, Candidates]:
-    """The bits that the cells of a unit hold at least once, and at least twice."""
+    """Return the bits that the cells of a unit hold at least once, and at least twice."""
     once, twice = values, np.zeros_like(values)
     for axis in axes:
         first, *others = ((slice(None),) * axis + (slice(place, place + 1),) for place in range(values.shape[axis]))
@@ -163,6 +164,6 @@ def _tally(values: Candidates, axes: Sequence[int]) -> tuple[Candidates, Candida
 
 
 def _single(values: Int16[np.ndarray, "..."]) -> Bool[np.ndarray, "..."]:
-    """Whether exactly one bit is set."""
+    """Return whether exactly one bit is set."""
     single: np.ndarray = (values & (values - 1) == 0) & (values != 0)
     return single

@@ -15,8 +15,9 @@ from tokenloom.evaluation.sizes import check_sampling
 from tokenloom.evaluation.tasks import EvaluationTask
 from tokenloom.samplers.kernel import CORRECTORS, PREDICTORS
 from tokenloom.samplers.options import SamplerOptions
-from tokenloom.sudoku.puzzles import Puzzles, read_puzzles, unique_puzzles
+from tokenloom.sudoku.puzzles import Puzzles, unique_puzzles
 from tokenloom.sudoku.solve_rates import BATCH, STEPS, SolveRate, draw_solving, solve_rate
+from tokenloom.sudoku.text import read_puzzles
 from tokenloom.support.display import Display
 from tokenloom.support.extras import optional
 from tokenloom.support.files import check_writable, write_json
@@ -65,24 +66,30 @@ class SudokuTask(EvaluationTask):
             total = len(settings) * len(puzzles.solutions) * self.repeats
             for run, setting in settings:
                 what = f"{run.name}, {setting.kernels}, {counted(setting.steps, 'step')}"
-                display.update(what, done / total)
 
                 def solved(count: int, what: str = what) -> None:
                     nonlocal done
                     done += count
                     display.update(what, done / total)
 
+                solved(0)
                 found.append(solve_rate(run.name, run.model, puzzles, setting, self.repeats, self.seed, solved))
-                write_json(folder / "sudoku.json", _record(found, self, opened))  # it survives an interruption
+                record = {
+                    "provenance": [run.provenance() for run in opened],
+                    "task": asdict(self) | {"puzzles": None if self.puzzles is None else self.puzzles.name},
+                    "results": [asdict(item) for item in found],
+                }
+                write_json(folder / "sudoku.json", record)  # after every setting: it survives an interruption
         draw_solving(found, folder / "sudoku.png")
         console.print(solving_table(found))
-        console.print(table_by("number of givens", [(item, item.by_givens) for item in found]))
-        console.print(table_by("difficulty: how deep logic must look", [(item, item.by_difficulty) for item in found]))
+        console.print(table_by("number of givens", found, [item.by_givens for item in found]))
+        depths = [item.by_difficulty for item in found]
+        console.print(table_by("difficulty: how deep logic must look", found, depths))
         console.print(f"[dim]{folder / 'sudoku.json'}, sudoku.png[/]", highlight=False, soft_wrap=True)
 
 
 def _supported(run: Run, task: SudokuTask) -> list[SamplerOptions]:
-    """The settings that can run this model; there must be one sampler and one corrector."""
+    """Return the settings that can run this model; raise if no sampler or no corrector does."""
     samplers = {text: PREDICTORS.parse(text) for text in task.samplers}
     correctors = {text: CORRECTORS.parse(text) for text in task.correctors if text != "none"}
     able = [text for text, kernel in samplers.items() if kernel.supports(run.model.process)]
@@ -109,7 +116,7 @@ def _check(task: SudokuTask) -> None:
 
 
 def _warn_of_training_puzzles(task: SudokuTask, runs: Sequence[Run]) -> None:
-    """Generated puzzles have random numbers of their own (`unique_puzzles`); a file may be the one of the training."""
+    """Warn if the puzzles are those of the training; generated ones have random numbers of their own."""
     for run in runs:
         path = getattr(run.source, "path", None)
         if path is not None and task.puzzles is not None and Path(path).resolve() == task.puzzles.resolve():
@@ -130,43 +137,30 @@ def _puzzles(task: SudokuTask, side: int) -> Puzzles:
     return unique_puzzles(task.count, task.givens or usual, task.seed, side, task.minimal)
 
 
-def _record(found: Sequence[SolveRate], task: SudokuTask, runs: Sequence[Run]) -> dict[str, object]:
-    options = asdict(task) | {"puzzles": None if task.puzzles is None else task.puzzles.name}
-    return {
-        "provenance": [run.provenance() for run in runs],
-        "task": options,
-        "results": [asdict(item) for item in found],
-    }
-
-
 def solving_table(found: Sequence[SolveRate]) -> Table:
-    """One row per setting."""
+    """Return a table of solve rates, one row per setting."""
     title = f"Sudoku, {found[0].puzzles} puzzles x {found[0].repeats}: rules obeyed and givens kept"
-    table = _table(title, ("steps", "solved", "95%", "cells", "NFE", "s each"))
+    rows = []
     for item in found:
         interval = f"{100 * item.low:.1f}-{100 * item.high:.1f}"
         rates = (f"{100 * item.solve_rate:.1f}%", interval, f"{100 * item.cell_accuracy:.2f}%")
-        table.add_row(*_names(item), *rates, f"{item.evaluations:.1f}", f"{item.seconds_per_puzzle:.3f}")
-    return table
+        rows.append((*rates, f"{item.evaluations:.1f}", f"{item.seconds_per_puzzle:.3f}"))
+    return _table(title, found, ("solved", "95%", "cells", "NFE", "s each"), rows)
 
 
-def table_by(what: str, found: Sequence[tuple[SolveRate, dict[int, tuple[float, int]]]]) -> Table:
-    """Solve rate by a property of the puzzles, which are the same in every row."""
-    columns = [f"{number}\n({count})" for number, (_, count) in found[0][1].items()]
-    table = _table(f"Solved in %, by {what} (of so many puzzles)", ("steps", *columns))
-    for item, rates in found:
-        table.add_row(*_names(item), *(f"{100 * rate:.0f}" for rate, _ in rates.values()))
-    return table
+def table_by(what: str, found: Sequence[SolveRate], by: Sequence[dict[int, tuple[float, int]]]) -> Table:
+    """Return a table of solve rates by a property of the puzzles, which are the same in every row."""
+    columns = [f"{number}\n({count})" for number, (_, count) in by[0].items()]
+    rows = [[f"{100 * rate:.0f}" for rate, _ in rates.values()] for rates in by]
+    return _table(f"Solved in %, by {what} (of so many puzzles)", found, columns, rows)
 
 
-def _table(title: str, figures: Sequence[str]) -> Table:
+def _table(title: str, found: Sequence[SolveRate], columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("run", no_wrap=True)
     table.add_column("sampler", overflow="fold")
-    for column in figures:
+    for column in ("steps", *columns):
         table.add_column(column, justify="right", no_wrap=True)
+    for item, row in zip(found, rows, strict=True):
+        table.add_row(item.run, item.sampler, str(item.steps), *row)
     return table
-
-
-def _names(item: SolveRate) -> tuple[str, str, str]:
-    return item.run, item.sampler, str(item.steps)

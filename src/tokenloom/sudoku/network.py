@@ -27,7 +27,7 @@ Units = Float[Tensor, "units cells"]
 
 @dataclass(frozen=True)
 class GridOptions(TransformerOptions):
-    """How large a grid network is; `width` is the size of a candidate's vector, and heads are not used."""
+    """The size of a grid network; `width` is the size of a candidate's vector, and heads are not used."""
 
     kind: str = "grid"
     width: int = 32
@@ -83,7 +83,7 @@ class GridNetwork(Transformer):
 
 
 class CandidateEmbedding(nn.Module):
-    """What is known of each candidate: x_t says it, it is given, U says it; laid end to end, [batch, cells * K]."""
+    """Embeds each candidate by three flags, [batch, cells * K]: x_t says it, it is given, U says it."""
 
     def __init__(self, digits: int, width: int, absorbing: bool) -> None:
         super().__init__()
@@ -106,7 +106,7 @@ class CandidateEmbedding(nn.Module):
 
 
 class CandidateEvidence(nn.Module):
-    """What each candidate is worth: phi (`nn/evidence.py`) where x_t says it, and phi where x_t says another."""
+    """Embeds the evidence of each candidate: phi (`nn/evidence.py`) where x_t says it, phi where x_t says another."""
 
     def __init__(self, digits: int, width: int) -> None:
         super().__init__()
@@ -132,12 +132,12 @@ class CandidateHead(nn.Module):
 
     @property
     def weight(self) -> Float[Tensor, "digits features"]:
-        """As a matrix on the features of a cell."""
+        """The head as a matrix on the features of a cell."""
         return torch.kron(torch.eye(self.digits, device=self.read.device, dtype=self.read.dtype), self.read[None])
 
     @property
     def bias(self) -> Float[Tensor, "digits"]:
-        """None is needed: a constant cancels in the softmax."""
+        """Zero: a constant cancels in the softmax."""
         return self.read.new_zeros(self.digits)
 
     def forward(self, features: Float[Tensor, "*rows features"]) -> Float[Tensor, "*rows digits"]:
@@ -173,7 +173,7 @@ class GridBlock(nn.Module):
 
 
 def units_of(relations: Bool[Tensor, "kinds length length"]) -> list[Units]:
-    """The classes of each relation with more than one cell per class, one row per class, of length one."""
+    """Return the classes of each relation with more than one cell per class, one row of unit norm per class."""
     found: list[Units] = []
     for flags in relations:
         classes = torch.unique(flags, dim=0).float()
@@ -185,7 +185,7 @@ def units_of(relations: Bool[Tensor, "kinds length length"]) -> list[Units]:
 
 
 def grid_relations(side: int, box_height: int, box_width: int) -> Bool[Tensor, "4 cells cells"]:
-    """Same row, same column, same box and itself, for the cells of a square grid in reading order."""
+    """Return flags of same row, same column, same box and itself, for the cells of a square grid in reading order."""
     if side % box_height or side % box_width:
         raise ValueError(f"boxes of {box_height} x {box_width} do not tile a grid of side {side}")
     cell = torch.arange(side * side)

@@ -11,9 +11,8 @@ import shutil
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal
 
 import torch
 from rich.console import Console
@@ -24,11 +23,11 @@ from tokenloom.models.model import DiffusionModel
 from tokenloom.models.store import load_model
 from tokenloom.samplers import Sampler
 from tokenloom.sudoku.data import draw_given
-from tokenloom.sudoku.quickstart_report import CAUTION, Curves, Measured, Recorder, ReportContent, trained, write_report
+from tokenloom.sudoku.quickstart_report import CAUTION, NAMES, Curves, Measured, Recorder, trained, write_report
 from tokenloom.sudoku.solve_command import MODELS, print_one, watch
 from tokenloom.sudoku.solver import BLANK
 from tokenloom.sudoku.solving import Solver, solve_puzzles
-from tokenloom.sudoku.text import parse_puzzles
+from tokenloom.sudoku.text import format_grid, parse_puzzles
 from tokenloom.support.files import check_writable
 from tokenloom.training.build import resolve
 from tokenloom.training.config import TrainConfig, read_config
@@ -39,29 +38,13 @@ from tokenloom.types import Tokens
 
 PUZZLE = "53..7....6..195....98....6.8...6...34..8.3..17...2...6.6....28....419..5....8..79"
 MOST = 100_000
-"""Puzzles that a method can be asked to complete, in an hour or so."""
+"""Most puzzles that a method can be asked to complete, which takes an hour or so."""
 GIVENS = (4, 7)
 STEPS = (8, 16, 32)
 PARTS = ("config.json", "metrics.jsonl", "checkpoints", "best", "model", "evaluation")
-"""What a run leaves in its folder."""
-
-Method = Literal["udm", "mdm"]
-
-
-@dataclass(frozen=True)
-class Contender:
-    """A row of the table."""
-
-    name: str
-    method: Method
-    corrector: str = "none"
-
-
-CONTENDERS = (
-    Contender("UDM", "udm"),
-    Contender("UDM, predictor-corrector", "udm", "informed"),
-    Contender("MDM", "mdm"),
-)
+"""Files and folders that a run leaves in its folder."""
+CONTENDERS = {"UDM": ("udm", "none"), "UDM, predictor-corrector": ("udm", "informed"), "MDM": ("mdm", "none")}
+"""The method and the corrector of each row of the table."""
 
 
 def quickstart(minutes: float = 1.0, puzzles: int = 300, seed: int = 0, out: Path = Path("quickstart")) -> None:
@@ -70,57 +53,52 @@ def quickstart(minutes: float = 1.0, puzzles: int = 300, seed: int = 0, out: Pat
         raise ValueError(f"minutes must be positive and puzzles in 1..{MOST:,}, got {minutes:g} and {puzzles}")
     check_writable(out)
     console = Console()
-    configs = [
-        clear(config_of(contender, minutes, seed, out)) for contender in CONTENDERS if contender.corrector == "none"
-    ]
+    configs = {method: config_of(method, minutes, seed, out / method) for method in NAMES}
+    for method, config in configs.items():
+        clear(out / method, config)
     console.rule("[bold]1. A Sudoku, from noise", align="left")
     large = solve_live(console, seed)
     console.rule(f"[bold]2. UDM and MDM learn Sudoku of side 4, {minutes:g} min each", align="left")
-    curves = [train_one(config) for config in configs]
+    curves = [train_one(config) for config in configs.values()]
     console.rule("[bold]3. Grids they never saw", align="left")
-    unseen = unseen_puzzles(configs[0], puzzles, seed)
-    models = {config.method: load_model(Path(config.out or "") / "model") for config in configs}
+    unseen = unseen_puzzles(configs["udm"], puzzles, seed)
+    models = {method: load_model(out / method / "model") for method in NAMES}
     measured = [
-        rate_of(models[contender.method], contender, steps, unseen, seed) for contender in CONTENDERS for steps in STEPS
+        rate_of(name, models[method], Sampler.parse("ancestral", corrector=corrector, steps=steps), unseen, seed)
+        for name, (method, corrector) in CONTENDERS.items()
+        for steps in STEPS
     ]
     console.print(table(measured, puzzles))
     console.print(f"{trained(curves)}.\n{CAUTION}\n", highlight=False, style="dim")
-    small = [
-        record_small(models[contender.method], contender, unseen[:1], seed)
-        for contender in CONTENDERS
-        if contender.corrector == "none"
-    ]
-    report = write_report(out / "report.html", ReportContent(large, small, measured, curves, puzzles, minutes))
+    small = [Recorder(name, format_grid(unseen[0].tolist())) for name in NAMES.values()]
+    for model, recorder in zip(models.values(), small, strict=True):
+        solve_puzzles(model, unseen[:1], Solver(Sampler(steps=16), tries=1, seed=seed), recorder)
+    report = write_report(out / "report.html", large, small, measured, curves, puzzles, minutes)
     console.print(f"The same with pictures: [bold]{report}[/]\n", highlight=False, soft_wrap=True)
     print_next(console, out)
 
 
-def config_of(contender: Contender, minutes: float, seed: int, out: Path) -> TrainConfig:
-    """The run, as `tokenloom train` would do it."""
+def config_of(method: str, minutes: float, seed: int, folder: Path) -> TrainConfig:
+    """Return the run, as `tokenloom train` would do it."""
     base = recipe("sudoku4")
     run = replace(base.run, validate_every=100, checkpoint_every=10**9, seed=seed + 1)
-    return resolve(
-        replace(base, method=contender.method, max_minutes=minutes, out=str(out / contender.method), run=run)
-    )
+    return resolve(replace(base, method=method, max_minutes=minutes, out=str(folder), run=run))
 
 
-def clear(config: TrainConfig) -> TrainConfig:
+def clear(folder: Path, config: TrainConfig) -> None:
     """Remove the run of an earlier quickstart, and nothing else."""
-    folder = Path(config.out or "")
     if not folder.exists():
-        return config
+        return
     if not (folder / "config.json").is_file() or read_config(folder / "config.json").recipe != config.recipe:
         raise ValueError(
             f"{folder} is in the way and does not hold a run of an earlier quickstart; choose another --out"
         )
-    for part in PARTS:
-        path = folder / part
+    for path in (folder / part for part in PARTS):
         shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
-    return config
 
 
 def solve_live(console: Console, seed: int) -> Recorder:
-    """The bundled model on a famous puzzle, on screen and on record."""
+    """Solve a famous puzzle with the bundled model, on screen and on record."""
     puzzle, recorder, start = parse_puzzles([PUZZLE]), Recorder("the bundled model", PUZZLE), time.perf_counter()
     outcome = watch(open_run(MODELS[9]), puzzle, Solver(seed=seed), console, recorder)
     print_one(console, puzzle, outcome, time.perf_counter() - start)
@@ -128,49 +106,40 @@ def solve_live(console: Console, seed: int) -> Recorder:
 
 
 def train_one(config: TrainConfig) -> Curves:
-    """Train, and read back the curves; Ctrl-C ends all of it, not this run alone."""
+    """Train, and read back the curves; Ctrl-C ends the whole quickstart, not this run alone."""
     result = train(config, False, Reporter())
     if result is None or result.stopped_by is not None:
         raise KeyboardInterrupt
     lines = [json.loads(line) for line in (result.folder / "metrics.jsonl").read_text().splitlines()]
-    loss = [(line["step"], line["loss"]) for line in lines if "loss" in line]
-    bound = [(line["step"], line["valid_nats"]) for line in lines if "valid_nats" in line]
+    loss, bound = ([(line["step"], line[key]) for line in lines if key in line] for key in ("loss", "valid_nats"))
     return Curves(config.method, result.steps, result.parameters, loss, bound)
 
 
 def unseen_puzzles(config: TrainConfig, count: int, seed: int) -> Tokens:
-    """Held-out grids in turn, each with cells given at random: few enough that several solutions may fit."""
+    """Return held-out grids in turn, each with cells given at random: few enough that several solutions may fit."""
     valid = config.data.load().valid
     grids = valid[torch.arange(count) % len(valid)].long()
     given = draw_given(grids, None, torch.Generator().manual_seed(seed), *GIVENS)
     return torch.where(given, grids, BLANK)
 
 
-def rate_of(model: DiffusionModel, contender: Contender, steps: int, puzzles: Tokens, seed: int) -> Measured:
-    """One try per puzzle."""
-    sampler = Sampler.parse("ancestral", corrector=contender.corrector, steps=steps)
+def rate_of(name: str, model: DiffusionModel, sampler: Sampler, puzzles: Tokens, seed: int) -> Measured:
+    """Try each puzzle once."""
     start = time.perf_counter()
     found = solve_puzzles(model, puzzles, Solver(sampler, tries=1, seed=seed, batch=len(puzzles)))
     rate = sum(outcome.solved for outcome in found) / len(found)
-    return Measured(contender.name, steps, rate, standard_error(rate, len(puzzles)), time.perf_counter() - start)
+    seconds = time.perf_counter() - start
+    return Measured(name, sampler.steps, rate, standard_error(rate, len(puzzles)), seconds)
 
 
 def standard_error(rate: float, count: int) -> float:
-    """Of a share, after one more success and one more failure: none of 300 is not 0 without doubt."""
+    """Return the standard error of a share, smoothed by one success and one failure: 0 of 300 is not certain."""
     share = (rate * count + 1) / (count + 2)
     return math.sqrt(share * (1 - share) / (count + 2))
 
 
-def record_small(model: DiffusionModel, contender: Contender, puzzle: Tokens, seed: int) -> Recorder:
-    """How one small grid comes about."""
-    given = "".join("." if cell == BLANK else str(cell + 1) for cell in puzzle[0].tolist())
-    recorder = Recorder(contender.name, given)
-    solve_puzzles(model, puzzle, Solver(Sampler(steps=16), tries=1, seed=seed), recorder)
-    return recorder
-
-
 def table(measured: Sequence[Measured], puzzles: int) -> Table:
-    """Method x steps."""
+    """Return the table of solve rates, one row per method and number of steps."""
     found = Table(title=f"{puzzles} unseen grids of side 4, one try each", title_justify="left", title_style="bold")
     for column in ("method", "steps", "solve rate", "seconds"):
         found.add_column(column, justify="left" if column == "method" else "right")
@@ -181,7 +150,7 @@ def table(measured: Sequence[Measured], puzzles: int) -> Table:
 
 
 def print_next(console: Console, out: Path) -> None:
-    """Commands that run as they stand."""
+    """Print commands that run as they stand."""
     program = sys.argv[0] if Path(sys.argv[0]).name == "tokenloom" else "tokenloom"
     console.print("[bold]Next[/]")
     for what, command in (

@@ -7,9 +7,10 @@ import json as json_library
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Annotated, Any
 
 import tyro
@@ -34,7 +35,7 @@ MODELS = {4: "sudoku4-udm-loo", 6: "sudoku6-udm-loo", 9: "sudoku"}
 
 @dataclass(frozen=True)
 class SolveConfig:
-    """What to solve and how."""
+    """Options of `tokenloom solve`."""
 
     puzzle: tyro.conf.Positional[str]
     """81, 36 or 16 characters with . 0 or _ for a blank; or a file with one puzzle per line, or a CSV file; or - for
@@ -61,7 +62,8 @@ class SolveConfig:
 
 def solve(config: Annotated[SolveConfig, tyro.conf.arg(name="")]) -> None:
     """Solve a Sudoku, or a file of them, with a diffusion model."""
-    puzzles, solver = read(config.puzzle), solver_of(config)
+    puzzles = read(config.puzzle)
+    solver = Solver(config.sampling.sampler_value(), config.tries, config.seed, config.batch, config.until_valid)
     run = open_run(config.model or MODELS[SIDES[puzzles.shape[1]]])
     check_fits(run.model, puzzles)
     single = len(puzzles) == 1
@@ -83,7 +85,7 @@ def solve(config: Annotated[SolveConfig, tyro.conf.arg(name="")]) -> None:
 
 
 def read(source: str) -> Tokens:
-    """Puzzles from standard input, a file or the text itself."""
+    """Read puzzles from standard input, a file or the text itself."""
     if source == "-":
         return parse_puzzles((line for line in sys.stdin if line.strip()), "the standard input")
     if os.path.isfile(source):  # unlike Path.is_file it takes any text, however long
@@ -93,33 +95,25 @@ def read(source: str) -> Tokens:
     return parse_puzzles([source])
 
 
-def solver_of(config: SolveConfig) -> Solver:
-    """The options, checked."""
-    return Solver(config.sampling.sampler_value(), config.tries, config.seed, config.batch, config.until_valid)
-
-
 def watch(
     run: Run, puzzles: Tokens, solver: Solver, console: Console, keep: Callable[[Step], None] | None = None
 ) -> Outcome:
     """Solve one puzzle, drawing the first grid of every round as it denoises; `keep` sees the same steps."""
-    given = (puzzles[0] != BLANK).tolist()
-    decoder = grid_decoder(SIDES[puzzles.shape[1]])
-    drawn = 0
+    given, decoder, drawn = (puzzles[0] != BLANK).tolist(), grid_decoder(SIDES[puzzles.shape[1]]), 0
     with Live(console=console, refresh_per_second=30, transient=True) as live:
 
         def show(step: Step) -> None:
-            level, changed = float(step.after.alpha_t[0]), step.changed[0]
+            noise, changed = 1 - float(step.after.alpha_t[0]), step.changed[0]
             title = (
-                f"try {drawn + 1}   step {step.index:2}/{step.count}   noise {1 - level:4.0%}   "
-                f"{int(changed.sum()):2} changed"
+                f"try {drawn + 1}   step {step.index:2}/{step.count}   noise {noise:4.0%}   {changed.sum():2} changed"
             )
             live.update(frame(title, draw(decoder, step.after.tokens[0].tolist(), changed.tolist(), given)))
             if keep is not None:
                 keep(step)
 
-        def count(outcomes: list[Outcome | None]) -> None:
+        def count(outcomes: Sequence[Outcome]) -> None:
             nonlocal drawn
-            drawn = outcomes[0].tries if outcomes[0] is not None else 0
+            drawn = outcomes[0].tries
 
         return solve_puzzles(run.model, puzzles, solver, show, count)[0]
 
@@ -128,67 +122,56 @@ def _with_progress(run: Run, puzzles: Tokens, solver: Solver) -> list[Outcome]:
     """Solve puzzles with a bar on the standard error, or a line now and then where that is piped."""
     display, total = Display(Console(stderr=True)), len(puzzles)
 
-    def update(outcomes: list[Outcome | None]) -> None:
-        tried = [outcome for outcome in outcomes if outcome is not None]
-        solved = sum(outcome.solved for outcome in tried)
-        display.update(f"{solved} solved of {len(tried)} tried, of {counted(total, 'puzzle')}", solved / total)
+    def update(outcomes: Sequence[Outcome]) -> None:
+        solved, tried = sum(one.solved for one in outcomes), sum(one.tries > 0 for one in outcomes)
+        display.update(f"{solved} solved of {tried} tried, of {counted(total, 'puzzle')}", solved / total)
 
     with display.status(f"solving {counted(total, 'puzzle')}"):
         return solve_puzzles(run.model, puzzles, solver, None, update)
 
 
 def print_one(console: Console, puzzles: Tokens, outcome: Outcome, seconds: float) -> None:
-    """The grid with its givens bold, and how it went."""
-    decoder = grid_decoder(SIDES[len(outcome.grid)])
-    console.print(draw(decoder, outcome.grid, given=(puzzles[0] != BLANK).tolist()))
-    cost = counted(outcome.evaluations, "network evaluation")
+    """Print the grid with its givens bold, the cost, and a remedy if it is not solved."""
+    side = SIDES[len(outcome.grid)]
+    console.print(draw(grid_decoder(side), outcome.grid, given=(puzzles[0] != BLANK).tolist()))
+    cost = f"{counted(outcome.evaluations, 'network evaluation')}, {seconds:.1f} s"
     if outcome.solved:
-        console.print(f"[green]solved[/] at try {outcome.tries}, {cost}, {seconds:.1f} s", highlight=False)
-    else:
-        possible = has_solution(puzzles[0].tolist(), SIDES[len(outcome.grid)])
-        remedy = {
-            True: "the puzzle has a solution, so try more --tries, more --steps or another --seed",
-            False: "and it must, for the givens have no solution",
-            None: "try more --tries, more --steps or another --seed, if there is a solution at all",
-        }[possible]
-        tries = "1 try" if outcome.tries == 1 else f"{outcome.tries} tries"
-        console.print(
-            f"[red]not solved[/] in {tries}, {cost}, {seconds:.1f} s: the grid above breaks the rules; {remedy}",
-            highlight=False,
-        )
+        console.print(f"[green]solved[/] at try {outcome.tries}, {cost}", highlight=False)
+        return
+    remedy = {
+        True: "the puzzle has a solution, so try more --tries, more --steps or another --seed",
+        False: "and it must, for the givens have no solution",
+        None: "try more --tries, more --steps or another --seed, if there is a solution at all",
+    }[has_solution(puzzles[0].tolist(), side)]
+    tries = "1 try" if outcome.tries == 1 else f"{outcome.tries} tries"
+    console.print(f"[red]not solved[/] in {tries}, {cost}: the grid above breaks the rules; {remedy}", highlight=False)
 
 
 def print_many(console: Console, outcomes: list[Outcome], seconds: float) -> None:
-    """A line each and a summary."""
+    """Print a line for each puzzle, and a summary."""
     width = len(str(len(outcomes)))
     for number, outcome in enumerate(outcomes, 1):
         word = "[green]solved    [/]" if outcome.solved else "[red]not solved[/]"
         tries = f"{outcome.tries} {'try  ' if outcome.tries == 1 else 'tries'}"
         line = f"{number:{width}}  {word}  {tries}  {format_grid(outcome.grid)}"
         console.print(line, highlight=False, soft_wrap=True)
-    solved, used = sum(outcome.solved for outcome in outcomes), sum(outcome.tries for outcome in outcomes)
-    console.print(
+    solved = sum(outcome.solved for outcome in outcomes)
+    summary = (
         f"[bold]{solved} of {len(outcomes)} solved[/] ({solved / len(outcomes):.1%}), "
-        f"{used / len(outcomes):.2f} tries per puzzle, {_evaluations(outcomes):.2f} network evaluations per puzzle, "
-        f"{seconds:.1f} s",
-        highlight=False,
-        soft_wrap=True,
+        f"{fmean(outcome.tries for outcome in outcomes):.2f} tries per puzzle, "
+        f"{fmean(outcome.evaluations for outcome in outcomes):.2f} network evaluations per puzzle, {seconds:.1f} s"
     )
-
-
-def _evaluations(outcomes: list[Outcome]) -> float:
-    """Network evaluations per puzzle."""
-    return sum(outcome.evaluations for outcome in outcomes) / len(outcomes)
+    console.print(summary, highlight=False, soft_wrap=True)
 
 
 def record(run: Run, puzzles: Tokens, solver: Solver, outcomes: list[Outcome], seconds: float) -> dict[str, Any]:
-    """Everything, for programs."""
+    """Return everything that --json prints."""
+    options = {"tries": solver.tries, "seed": solver.seed, "until_valid": solver.until_valid}
     return {
         "model": run.name,
-        "options": {"tries": solver.tries, "seed": solver.seed, "until_valid": solver.until_valid}
-        | solver.sampler.record(),
+        "options": options | solver.sampler.record(),
         "solved": sum(outcome.solved for outcome in outcomes),
-        "evaluations_per_puzzle": round(_evaluations(outcomes), 3),
+        "evaluations_per_puzzle": round(fmean(outcome.evaluations for outcome in outcomes), 3),
         "puzzles": [
             {"puzzle": format_grid(puzzle), "grid": format_grid(outcome.grid), "solved": outcome.solved}
             | {"tries": outcome.tries, "evaluations": outcome.evaluations}

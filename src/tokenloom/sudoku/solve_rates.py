@@ -1,4 +1,4 @@
-r"""Sudoku as a test of a sampler: how many puzzles come out solved, over steps and samplers.
+r"""Sudoku as a test of a sampler: the share of puzzles solved, over steps and samplers.
 
 A puzzle counts as solved if the filled grid obeys all rules and keeps the givens; cell accuracy is the share of blank
 cells that agree with the (unique) solution.  With n repeats over m puzzles the interval is Wilson's, 95%, over all
@@ -27,7 +27,7 @@ BATCH = 64
 
 @dataclass(frozen=True)
 class SolveRate:
-    """What a sampler reached on a set of puzzles, one try each."""
+    """The solve rate of a sampler on a set of puzzles, one try each."""
 
     run: str
     sampler: str
@@ -37,18 +37,17 @@ class SolveRate:
     solve_rate: float
     low: float
     high: float
-    """Ends of the interval."""
     cell_accuracy: float
     evaluations: float
     seconds_per_puzzle: float
     by_givens: dict[int, tuple[float, int]]
     """Solve rate and number of puzzles for each number of givens."""
     by_difficulty: dict[int, tuple[float, int]]
-    """The same for each difficulty: 0 where singles suffice, else how deep logic must look (`difficulty.py`)."""
+    """The same for each difficulty: 0 where singles suffice, else the depth that logic must look (`difficulty.py`)."""
 
 
 def wilson(hits: int, trials: int, z: float = 1.96) -> tuple[float, float]:
-    """Wilson's interval of a proportion."""
+    """Return Wilson's interval of a proportion."""
     share, shrink = hits / trials, 1 + z * z / trials
     middle = (share + z * z / (2 * trials)) / shrink
     half = z / shrink * math.sqrt(share * (1 - share) / trials + z * z / (4 * trials * trials))
@@ -71,13 +70,10 @@ def solve_rate(
         )
     if repeats < 1:
         raise ValueError(f"repeats must be at least 1, got {repeats}")
-    truth, posed = puzzles.solutions.long(), puzzles.posed
-    sampler, start, found = sampling.sampler_value(), time.perf_counter(), []
+    truth, sampler, start, found = puzzles.solutions.long(), sampling.sampler_value(), time.perf_counter(), []
     for repeat in range(repeats):
-        for first in range(0, len(posed), BATCH):
-            part = posed[first : first + BATCH]
-            solver = Solver(sampler, tries=1, seed=seed + repeat, batch=BATCH, until_valid=False)
-            found += solve_puzzles(model, part, solver)
+        for part in torch.split(puzzles.posed, BATCH):
+            found += solve_puzzles(model, part, Solver(sampler, tries=1, seed=seed + repeat, batch=BATCH))
             advance(len(part))
     grids = torch.tensor([outcome.grid for outcome in found]).view(repeats, *truth.shape)
     hits = torch.tensor([outcome.solved for outcome in found]).view(repeats, -1)
@@ -107,7 +103,7 @@ def _by(kind: Int[Tensor, "puzzles"], hits: Bool[Tensor, "repeats puzzles"]) -> 
 
 
 def draw_solving(found: Sequence[SolveRate], path: Path) -> None:
-    """Solve rate against network evaluations, with intervals."""
+    """Draw solve rates against network evaluations, with intervals."""
     groups: dict[str, list[SolveRate]] = {}
     for item in found:
         groups.setdefault(f"{item.run}, {item.sampler}", []).append(item)

@@ -17,11 +17,11 @@ BOXES = {4: (2, 2), 6: (2, 3), 9: (3, 3)}
 BLANK = -1
 
 WORTH_A_LOOK = 3
-"""While every cell has more free digits than this, digits with one place left are too rare to be looked for."""
+"""While every cell has more free digits than this, digits with one place left are too rare to be worth a search."""
 
 
 def box_shape(side: int) -> tuple[int, int]:
-    """Height and width of a box."""
+    """Return height and width of a box; raise for another side."""
     if side not in BOXES:
         raise ValueError(f"side must be 4, 6 or 9, got {side}")
     return BOXES[side]
@@ -29,7 +29,7 @@ def box_shape(side: int) -> tuple[int, int]:
 
 @cache
 def cell_units(side: int) -> tuple[tuple[int, int, int], ...]:
-    """For each cell, the numbers of its row, column and box among the 3 * side units."""
+    """Return, for each cell, the numbers of its row, column and box among the 3 * side units."""
     height, width = box_shape(side)
     places = [divmod(cell, side) for cell in range(side * side)]
     return tuple(
@@ -40,32 +40,22 @@ def cell_units(side: int) -> tuple[tuple[int, int, int], ...]:
 def solve(
     puzzle: Sequence[int], side: int, limit: int = 2, order: random.Random | None = None
 ) -> list[tuple[int, ...]]:
-    """The solutions of a puzzle, at most `limit` of them; `order` shuffles the digits that are tried."""
+    """Return the solutions of a puzzle, at most `limit` of them; `order` shuffles the digits that are tried."""
     if len(puzzle) != side * side:
         raise ValueError(f"a puzzle of side {side} has {side * side} cells, got {len(puzzle)}")
     if limit < 1:
         raise ValueError(f"limit must be at least 1, got {limit}")
-    search = _Search(puzzle, side, limit, order)
-    if search.consistent:
-        search.run()
-    return search.found
+    return _Search(puzzle, side, limit, order).found
 
 
 def has_solution(puzzle: Sequence[int], side: int, patience: int = 20_000) -> bool | None:
-    """Whether a puzzle has a solution; None where that is not known after `patience` cells were filled."""
+    """Return whether a puzzle has a solution; None if that is not known after `patience` cells were filled."""
     search = _Search(puzzle, side, 1, None, patience)
-    if search.consistent:
-        search.run()
     return True if search.found else None if search.patience < 0 else False
 
 
-def count_solutions(puzzle: Sequence[int], side: int, limit: int = 2) -> int:
-    """How many solutions a puzzle has, counted up to `limit`."""
-    return len(solve(puzzle, side, limit))
-
-
 def random_grid(side: int, order: random.Random) -> tuple[int, ...]:
-    """A complete grid: every grid can occur, though not all with the same probability.
+    """Draw a complete grid: every grid can occur, though not all with the same probability.
 
     The boxes on the diagonal share no row or column, so they are filled first, each with a random arrangement.
     """
@@ -83,7 +73,7 @@ def random_grid(side: int, order: random.Random) -> tuple[int, ...]:
 def random_puzzle(
     side: int, givens: int, order: random.Random, attempts: int = 4
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """A puzzle with one solution, and the solution.
+    """Draw a puzzle with one solution, and the solution.
 
     Digits are taken out of a complete grid in random order while the solution stays unique, down to `givens`.  A digit
     that must stay once must stay for good, so one pass ends in a puzzle that cannot lose a given.  Where that leaves
@@ -93,34 +83,26 @@ def random_puzzle(
         raise ValueError(f"givens must be in 0..{side * side} for side {side}, got {givens}")
     if attempts < 1:
         raise ValueError(f"attempts must be at least 1, got {attempts}")
-    best: tuple[tuple[int, ...], tuple[int, ...]] | None = None
+    found = []
     for _ in range(attempts):
         solution = random_grid(side, order)
-        puzzle = _dig(solution, side, givens, order)
-        if best is None or puzzle.count(BLANK) > best[0].count(BLANK):
-            best = puzzle, solution
-        if side * side - puzzle.count(BLANK) == givens:
-            break
-    assert best is not None
-    return best
-
-
-def _dig(solution: Sequence[int], side: int, givens: int, order: random.Random) -> tuple[int, ...]:
-    puzzle = list(solution)
-    left = len(puzzle)
-    for cell in order.sample(range(left), left):
+        puzzle, left = list(solution), len(solution)
+        for cell in order.sample(range(left), left):
+            if left == givens:
+                break
+            puzzle[cell] = BLANK
+            if len(solve(puzzle, side)) == 1:
+                left -= 1
+            else:
+                puzzle[cell] = solution[cell]
+        found.append((tuple(puzzle), solution))
         if left == givens:
             break
-        puzzle[cell] = BLANK
-        if count_solutions(puzzle, side) == 1:
-            left -= 1
-        else:
-            puzzle[cell] = solution[cell]
-    return tuple(puzzle)
+    return max(found, key=lambda pair: pair[0].count(BLANK))
 
 
 class _Search:
-    """The state of a search: `free` holds the digits each unit still lacks, as the bits of an integer."""
+    """A search, run when it is made: `free` holds the digits each unit still lacks, as the bits of an integer."""
 
     def __init__(
         self, puzzle: Sequence[int], side: int, limit: int, order: random.Random | None, patience: float = math.inf
@@ -131,7 +113,7 @@ class _Search:
         self.free = [(1 << side) - 1] * (3 * side)
         self.blanks: list[int] = []
         self.found: list[tuple[int, ...]] = []
-        self.consistent = True
+        consistent = True
         for cell, digit in enumerate(puzzle):
             if digit == BLANK:
                 self.blanks.append(cell)
@@ -139,10 +121,12 @@ class _Search:
             if not 0 <= digit < side:
                 raise ValueError(f"cell {cell} holds {digit}; tokens are in 0..{side - 1} and a blank is {BLANK}")
             for unit in self.units[cell]:
-                self.consistent &= bool(self.free[unit] >> digit & 1)
+                consistent &= bool(self.free[unit] >> digit & 1)
                 self.free[unit] &= ~(1 << digit)
+        if consistent:
+            self._fill()
 
-    def run(self) -> None:
+    def _fill(self) -> None:
         """Fill the blanks in every possible way, until the limit is reached."""
         if not self.blanks:
             self.found.append(tuple(self.grid))
@@ -164,7 +148,7 @@ class _Search:
             free[row] ^= bit
             free[column] ^= bit
             free[box] ^= bit
-            self.run()
+            self._fill()
             free[row] ^= bit
             free[column] ^= bit
             free[box] ^= bit
@@ -175,7 +159,7 @@ class _Search:
         blanks.append(cell)
 
     def _most_constrained(self) -> tuple[int, int]:
-        """The index in `blanks` of the cell to fill, and its options as bits; none where the search must go back."""
+        """Return the index in `blanks` of the cell to fill, and its options as bits; 0 if the search must go back."""
         free, units = self.free, self.units
         masks: list[int] = []
         fewest, chosen = 99, 0
@@ -192,7 +176,7 @@ class _Search:
         return only or (chosen, masks[chosen])
 
     def _only_place(self, masks: list[int]) -> tuple[int, int] | None:
-        """A digit with one place left in a unit, or an empty option where a unit has no place for a digit it lacks."""
+        """Return a digit with one place left in a unit; no option (0) if a unit has no place for a digit it lacks."""
         once, twice = [0] * len(self.free), [0] * len(self.free)
         for cell, mask in zip(self.blanks, masks, strict=True):
             for unit in self.units[cell]:

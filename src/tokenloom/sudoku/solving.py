@@ -8,7 +8,7 @@ rules: often at the first look at the givens, before anything is drawn.  What a 
 the seed alone, not on the puzzles around it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from jaxtyping import Bool, Int
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from tokenloom.drawing.randomness import RowGenerators, derive_seed
 from tokenloom.models.protocol import Model
-from tokenloom.samplers import Sampler, Samples, Step
+from tokenloom.samplers import Sampler, Step
 from tokenloom.sudoku.puzzles import is_valid
 from tokenloom.sudoku.solver import BLANK
 from tokenloom.sudoku.text import SIDES
@@ -26,7 +26,7 @@ from tokenloom.types import Tokens
 
 @dataclass(frozen=True)
 class Solver:
-    """How to draw."""
+    """Settings of solving."""
 
     sampler: Sampler = field(default_factory=lambda: Sampler(steps=32))
     tries: int = 8
@@ -34,8 +34,8 @@ class Solver:
     batch: int = 32
     """Grids drawn at a time."""
     until_valid: bool = False
-    """Whether a try ends at the first network evaluation whose most probable grid obeys the rules; else it is drawn to
-    the end, as the sampler does."""
+    """End a try at the first network evaluation whose most probable grid obeys the rules; else it is drawn to the end,
+    as the sampler does."""
 
     def __post_init__(self) -> None:
         check_least(self, tries=1, batch=1)
@@ -43,22 +43,14 @@ class Solver:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a puzzle."""
+    """The result for one puzzle."""
 
     grid: tuple[int, ...]
-    """The first valid grid, else the last that was drawn."""
-    solved: bool
-    tries: int
+    """The first valid grid, else the last that was drawn; the puzzle itself before the first try."""
+    solved: bool = False
+    tries: int = 0
     evaluations: int = 0
     """Network evaluations of all tries."""
-
-
-@dataclass(frozen=True)
-class Draw:
-    """One grid to draw: which puzzle, and its try, counted from 1."""
-
-    puzzle: int
-    attempt: int
 
 
 def solve_puzzles(
@@ -66,26 +58,22 @@ def solve_puzzles(
     puzzles: Tokens,
     solver: Solver,
     on_step: Callable[[Step], None] | None = None,
-    on_drawn: Callable[[list[Outcome | None]], None] | None = None,
+    on_drawn: Callable[[Sequence[Outcome]], None] | None = None,
 ) -> list[Outcome]:
-    """Solve puzzles of one size, [puzzles, cells] with -1 for a blank.
-
-    `on_drawn` sees, after every batch, what became of each puzzle so far; None is one that was not tried yet.
-    """
+    """Solve puzzles [puzzles, cells] of one size, -1 for a blank; `on_drawn` sees the outcomes after every batch."""
     check_fits(model, puzzles)
-    outcomes: list[Outcome | None] = [None] * len(puzzles)
+    outcomes = [Outcome(tuple(puzzle)) for puzzle in puzzles.tolist()]
     made = 0
     while made < solver.tries:
         count = min(max(1, made), solver.tries - made)
-        open_ones = [index for index, outcome in enumerate(outcomes) if outcome is None or not outcome.solved]
-        draws = [Draw(index, made + 1 + attempt) for index in open_ones for attempt in range(count)]
+        unsolved = [index for index, outcome in enumerate(outcomes) if not outcome.solved]
+        draws = [(index, made + attempt) for index in unsolved for attempt in range(1, count + 1)]
         for first in range(0, len(draws), solver.batch):
-            part = draws[first : first + solver.batch]
-            _settle(outcomes, part, puzzles, _draw(model, puzzles, solver, part, on_step))
+            _draw(model, puzzles, solver, draws[first : first + solver.batch], outcomes, on_step)
             if on_drawn is not None:
-                on_drawn(list(outcomes))
+                on_drawn(outcomes)
         made += count
-    return [outcome for outcome in outcomes if outcome is not None]
+    return outcomes
 
 
 def check_fits(model: Model, puzzles: Tokens) -> None:
@@ -101,16 +89,22 @@ def check_fits(model: Model, puzzles: Tokens) -> None:
 
 
 def _draw(
-    model: Model, puzzles: Tokens, solver: Solver, draws: list[Draw], on_step: Callable[[Step], None] | None
-) -> Samples:
-    chosen = puzzles[[draw.puzzle for draw in draws]]
-    givens = [repr(puzzle) for puzzle in chosen.tolist()]
+    model: Model,
+    puzzles: Tokens,
+    solver: Solver,
+    draws: Sequence[tuple[int, int]],
+    outcomes: list[Outcome],
+    on_step: Callable[[Step], None] | None,
+) -> None:
+    """Draw a batch of (puzzle, try) pairs and update the outcomes; the first valid grid of a puzzle stays."""
+    chosen = puzzles[[index for index, _ in draws]]
 
     def valid(grids: Tokens, rows: Int[Tensor, "rows"]) -> Bool[Tensor, "rows"]:
         return obeys(grids, chosen[rows])
 
-    seeds = [derive_seed(solver.seed, "solve", text, draw.attempt) for text, draw in zip(givens, draws, strict=True)]
-    return solver.sampler.run(
+    pairs = zip(chosen.tolist(), draws, strict=True)
+    seeds = [derive_seed(solver.seed, "solve", repr(puzzle), attempt) for puzzle, (_, attempt) in pairs]
+    samples = solver.sampler.run(
         model,
         len(draws),
         length=puzzles.shape[1],
@@ -119,21 +113,14 @@ def _draw(
         on_step=on_step,
         until=valid if solver.until_valid else None,
     )
+    results = (samples.tokens.tolist(), obeys(samples.tokens, chosen).tolist(), samples.evaluations.tolist())
+    for (index, attempt), grid, solved, cost in zip(draws, *results, strict=True):
+        if not outcomes[index].solved:
+            outcomes[index] = Outcome(tuple(grid), solved, attempt, outcomes[index].evaluations + cost)
 
 
 def obeys(grids: Tokens, puzzles: Tokens) -> Bool[Tensor, "batch"]:
-    """Whether every grid obeys the rules and keeps the givens of its puzzle (-1 is a blank)."""
+    """Return whether each grid obeys the rules and keeps the givens of its puzzle (-1 is a blank)."""
     if grids.shape != puzzles.shape:
         raise ValueError(f"grids must have shape {list(puzzles.shape)}, got {list(grids.shape)}")
     return is_valid(grids, SIDES[grids.shape[1]]) & ((grids == puzzles) | (puzzles == BLANK)).all(1)
-
-
-def _settle(outcomes: list[Outcome | None], draws: list[Draw], puzzles: Tokens, samples: Samples) -> None:
-    """Note every draw; the first of a puzzle that obeys the rules and keeps the givens stays."""
-    valid = obeys(samples.tokens, puzzles[[draw.puzzle for draw in draws]])
-    rows = zip(draws, samples.tokens.tolist(), valid.tolist(), samples.evaluations.tolist(), strict=True)
-    for draw, grid, good, cost in rows:
-        before = outcomes[draw.puzzle]
-        spent = cost + (0 if before is None else before.evaluations)
-        if before is None or not before.solved:
-            outcomes[draw.puzzle] = Outcome(tuple(grid), good, draw.attempt, spent)

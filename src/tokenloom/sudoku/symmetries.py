@@ -23,19 +23,19 @@ CHUNK = 8192
 
 
 def augment(x_0: Tokens, generator: Generator, side: int) -> Tokens:
-    """Each grid moved by a symmetry of its own, uniform on the group."""
+    """Move each grid by a symmetry of its own, uniform on the group."""
     return augment_puzzles(x_0, None, generator, side)[0]
 
 
 def augment_puzzles(x_0: Tokens, puzzle: Flags | None, generator: Generator, side: int) -> tuple[Tokens, Flags | None]:
-    """Each grid moved by a symmetry of its own, and its puzzle by the same."""
+    """Move each grid by a symmetry of its own, and its puzzle by the same."""
     moves = draw_cell_moves(len(x_0), side, generator, x_0.device)
     labels = draw_permutations((len(x_0), side), generator, x_0.device).to(x_0.dtype)
     return labels.gather(1, x_0.gather(1, moves).long()), None if puzzle is None else puzzle.gather(1, moves)
 
 
 def draw_cell_moves(batch: int, side: int, generator: Generator, device: torch.device) -> Int[Tensor, "batch cells"]:
-    """Where each cell of a moved grid comes from: bands, stacks, rows and columns permuted, maybe transposed."""
+    """Draw where each cell of a moved grid comes from: bands, stacks, rows and columns permuted, maybe transposed."""
     height, width = box_shape(side)
     lines = [_draw_lines(batch, side, thickness, generator, device) for thickness in (height, width)]
     source = lines[0][:, :, None] * side + lines[1][:, None, :]
@@ -46,19 +46,19 @@ def draw_cell_moves(batch: int, side: int, generator: Generator, device: torch.d
 
 
 def _draw_lines(batch: int, side: int, thickness: int, generator: Generator, device: torch.device) -> Tensor:
-    """Rows (or columns) permuted within bands of `thickness`, and the bands permuted."""
+    """Permute rows (or columns) within bands of `thickness`, and the bands."""
     bands = draw_permutations((batch, side // thickness), generator, device)
     within = draw_permutations((batch, side // thickness, thickness), generator, device)
     return (bands.unsqueeze(-1) * thickness + within).flatten(1)
 
 
 def draw_permutations(shape: tuple[int, ...], generator: Generator, device: torch.device) -> Tensor:
-    """Permutations of the last dimension: the order of uniform numbers."""
+    """Draw permutations of the last dimension: the order of uniform numbers."""
     return uniform(shape, generator, device).argsort(-1)
 
 
 def class_keys(grids: Tokens, side: int) -> list[bytes]:
-    """An invariant of each grid under the symmetries: equivalent grids have equal keys."""
+    """Return an invariant of each grid under the symmetries: equivalent grids have equal keys."""
     height, width = box_shape(side)
     keys: list[bytes] = []
     for chunk in torch.split(grids, CHUNK):
@@ -72,7 +72,7 @@ def class_keys(grids: Tokens, side: int) -> list[bytes]:
 
 
 def _cycle_types(lines: Int[Tensor, "batch side side"], thickness: int) -> Int[Tensor, "batch pairs"]:
-    """The cycle types of all pairs of lines, with whether the two share a band, in ascending order.
+    """Return the cycle types of all pairs of lines, with whether the two share a band, in ascending order.
 
     A cycle type is coded by how many digits the first, second, ... power of the permutation leaves in place.
     """

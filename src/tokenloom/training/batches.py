@@ -13,7 +13,7 @@ from functools import lru_cache
 import torch
 from torch import Generator, Tensor
 
-from tokenloom.data.base import Dataset, take
+from tokenloom.data.base import Dataset
 from tokenloom.drawing.randomness import RowGenerators, derive_seed, row_seeds
 from tokenloom.types import Flags, PerPosition, PerRow, Tokens
 
@@ -48,10 +48,7 @@ def training_batch(data: Dataset, size: int, step: int, seed: int, floor: float,
     """The batch of a step."""
     generator = seeded(seed, "step", step)
     rows = rows_of(len(data.train), size, step, seed)
-    x_0, puzzle = take(data.train, rows), None if data.puzzles is None else data.puzzles[0][rows]
-    if data.augment is not None:
-        x_0, puzzle = data.augment(x_0, puzzle, generator)
-    given = None if data.draw_given is None else data.draw_given(x_0, puzzle, generator)
+    x_0, given = data.draw("train", rows, generator)
     times = antithetic_times(size, generator, floor, power)
     free = torch.ones(x_0.shape, dtype=torch.float64) if given is None else (~given).double()
     return Batch(x_0, times, given, free / free.sum().clamp(min=1), row_seeds(size, seed, "row", step))

@@ -2,7 +2,7 @@
 
 import torch
 
-from tokenloom.data.base import Dataset, take
+from tokenloom.data.base import Dataset
 from tokenloom.models.model import DiffusionModel
 from tokenloom.objectives.likelihood import ALONE, Likelihood, Workers, nelbo
 from tokenloom.training.batches import seeded
@@ -20,7 +20,5 @@ def validate(model: DiffusionModel, data: Dataset, rows: int, seed: int, workers
     """The bound, or likelihood, of the first held-out rows."""
     count = min(rows, len(data.valid))
     generator = seeded(seed, "validation")
-    x_0 = take(data.valid, torch.arange(count))
-    puzzle = None if data.puzzles is None else data.puzzles[1][:count]
-    given = None if data.draw_given is None else data.draw_given(x_0, puzzle, generator)
+    x_0, given = data.draw("valid", torch.arange(count), generator)
     return nelbo(model, x_0, samples=1, generator=generator, batch=BATCH, given=given, workers=workers)

@@ -1,13 +1,14 @@
 """The routes of the playground: a page, the few questions it asks, and the stream of a sampling."""
 
-import asyncio
 import json
 import traceback
 from collections.abc import AsyncIterator, Callable, Iterable
 from importlib.resources import files
 from typing import Any, TypeVar
 
+import anyio
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
@@ -15,16 +16,16 @@ from starlette.routing import Route
 
 from tokenloom import __version__
 from tokenloom.web.describe import describe
-from tokenloom.web.encoding import encode
-from tokenloom.web.examples import example
 from tokenloom.web.guard import Guard
 from tokenloom.web.library import Library
 from tokenloom.web.limits import Limits
 from tokenloom.web.looking import look
 from tokenloom.web.oracle_page import three_posteriors
-from tokenloom.web.requests import Draw, Encode, Look, Puzzle, Table, Which, parse
+from tokenloom.web.requests import Draw, Encode, Look, Table, Which, parse
 from tokenloom.web.running import draw
-from tokenloom.web.workers import CRASHED, BusyError, Workers
+from tokenloom.web.states import encode
+from tokenloom.web.views import VIEWS
+from tokenloom.web.workers import CRASHED, Workers
 
 Asked = TypeVar("Asked")
 
@@ -33,16 +34,12 @@ UPLOAD = 30
 """Seconds in which a request must have arrived."""
 
 
-class TooLargeError(Exception):
-    """A request beyond the limit."""
-
-
 class Playground:
     """The models, their workers and the app around them.
 
     Args:
         library: The models that may be chosen.
-        limits: What one request may ask for.
+        limits: Limits of one request and of all together.
         names: Names of this machine that pages may call it by.
     """
 
@@ -74,8 +71,8 @@ class Playground:
             ask("describe", Which, lambda asked: describe(library[asked.model], asked.process, limits)),
             ask("look", Look, lambda asked: look(asked, library[asked.model], limits)),
             ask("encode", Encode, lambda asked: encode(asked, library[asked.model], limits)),
-            ask("puzzle", Puzzle, example),
             ask("table", Table, three_posteriors),
+            *(ask(*question) for view in VIEWS.values() for question in view.questions),
         ]
 
     async def _models(self, request: Request) -> Response:
@@ -93,26 +90,22 @@ class Playground:
         return StreamingResponse(lines(), media_type="application/x-ndjson")
 
     async def _body(self, request: Request) -> bytes:
-        """The whole request, refused as soon as it is too large or too slow."""
-        limit, parts, size = self.limits.body, [], 0
-
-        async def collect() -> None:
-            nonlocal size
-            async for part in request.stream():
-                size += len(part)
-                if size > limit:
-                    raise TooLargeError(f"a request may have {limit:,} bytes here, and this one has more; send less")
-                parts.append(part)
-
+        """Read the whole request; refuse it as soon as it is too large or too slow."""
+        body, limit = bytearray(), self.limits.body
         try:
-            await asyncio.wait_for(collect(), UPLOAD)
-        except (TimeoutError, asyncio.TimeoutError):
+            with anyio.fail_after(UPLOAD):
+                async for part in request.stream():
+                    body += part
+                    if len(body) > limit:
+                        sentence = f"a request may have {limit:,} bytes here, and this one has more; send less"
+                        raise HTTPException(413, sentence, {"connection": "close"})
+        except TimeoutError:
             raise ValueError(f"the request did not arrive within {UPLOAD} seconds; send it again") from None
-        return b"".join(parts)
+        return bytes(body)
 
 
 def static_files() -> list[tuple[str, bytes, str]]:
-    """The files of the page, each with its path and type; nothing else is ever read."""
+    """Return path, content and type of each file of the page; no other file is ever read."""
     found = []
     for file in sorted((files("tokenloom.web") / "static").iterdir(), key=lambda file: file.name):
         kind = TYPES.get(file.name.rpartition(".")[2])
@@ -130,21 +123,19 @@ def _file(content: bytes, kind: str) -> Callable[[Request], Any]:
 
 
 def _answered(endpoint: Callable[[Request], Any]) -> Callable[[Request], Any]:
-    """The endpoint, whose errors are sentences."""
+    """Wrap an endpoint so that its errors are answered with sentences."""
 
     async def answer(request: Request) -> Response:
         try:
             found: Response = await endpoint(request)
             return found
+        except HTTPException as error:
+            return JSONResponse({"sentence": error.detail}, error.status_code, error.headers)
         except ValueError as error:
             return JSONResponse({"sentence": str(error)}, 400)
-        except TooLargeError as error:
-            return JSONResponse({"sentence": str(error)}, 413, {"connection": "close"})
-        except BusyError as error:
-            return JSONResponse({"sentence": str(error)}, 503, {"retry-after": "2"})
         except ClientDisconnect:
             return Response(status_code=499)
-        except Exception:
+        except Exception:  # caught here, inside the Guard, so that this answer has its headers too
             traceback.print_exc()
             return JSONResponse({"sentence": CRASHED}, 500)
 

@@ -1,31 +1,30 @@
-"""What the page needs to know: models, and forms that are generated from the registries of kernels.
+"""Descriptions of models for the page, with forms that are generated from the registries of kernels.
 
 A kernel that somebody registers appears automatically, with a field for every option that can be written as text.
 """
 
-from dataclasses import MISSING, fields
+import inspect
+from dataclasses import MISSING, Field, fields, is_dataclass
+from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
-from tokenloom.evaluation.runs import Run
+from docstring_parser import parse_from_object
+
 from tokenloom.process import Process
 from tokenloom.samplers import CORRECTORS, PREDICTORS, Kernel
-from tokenloom.sudoku.solver import box_shape
-from tokenloom.sudoku.text import SIDES
 from tokenloom.support.registry import Registry, options_of
 from tokenloom.web.library import Entry
 from tokenloom.web.limits import Limits
-from tokenloom.web.option_help import field_help, first_sentence
 
 SMALL = 512
-"""Vocabularies up to this size are sent whole."""
+"""The largest vocabulary that is sent whole."""
 KINDS = {int: "whole", float: "number", bool: "flag", str: "text"}
 
 
 def describe(entry: Entry, process: str | None, limits: Limits) -> dict[str, Any]:
-    """One model under one process."""
-    run = entry.run(process)
-    model, about = run.model, run.model.about
+    """Describe one model under one process."""
+    model = entry.run(process).model
     size, law = model.process.vocab_size, model.process
     longest = min(limits.length, model.length or limits.length)
     masks = list(range(size, law.num_states)) + ([] if law.mask_in_vocabulary is None else [law.mask_in_vocabulary])
@@ -33,15 +32,15 @@ def describe(entry: Entry, process: str | None, limits: Limits) -> dict[str, Any
         "name": entry.name,
         "process": law.name,
         "processes": entry.processes,
-        "view": _view(run, entry),
+        "view": entry.layout,
         "vocab": size,
         "masks": masks,
         "length": longest,
         "fixed": entry.decoder.tokenizer is None,
         "predicts": model.predicts.__name__,
         "causal": model.causal,
-        "data": about.data,
-        "trained": about.step,
+        "data": model.about.data,
+        "trained": model.about.step,
         "parameters": sum(part.numel() for part in model.parameters()),
         "pieces": {str(token): entry.decoder.piece(token) for token in range(size)} if size <= SMALL else {},
         "samplers": kernels(PREDICTORS, law),
@@ -50,43 +49,41 @@ def describe(entry: Entry, process: str | None, limits: Limits) -> dict[str, Any
     }
 
 
-def _view(run: Run, entry: Entry) -> dict[str, Any]:
-    """How its sequences are drawn: a Sudoku, a picture, text or numbers."""
-    source, length = run.model.about.source or {}, run.model.length
-    if source.get("kind") == "sudoku" and length in SIDES:
-        height, width = box_shape(SIDES[length])
-        return {"kind": "sudoku", "side": SIDES[length], "height": height, "width": width}
-    if entry.decoder.side is not None:
-        return {"kind": "pixels", "side": entry.decoder.side}
-    return {"kind": "text" if entry.decoder.is_text else "numbers"}
-
-
 def kernels(registry: Registry[Any], process: Process) -> list[dict[str, Any]]:
-    """The kernels that serve a process, each with its form."""
+    """Describe the kernels that support a process, each with its form; ancestral sampling comes first."""
     able = [registry[name] for name in registry if registry[name].supports(process)]
-    first = "ancestral"
-    return [_kernel(kind) for kind in sorted(able, key=lambda kind: (kind.name != first, kind.name))]
+    return [_kernel(kind) for kind in sorted(able, key=lambda kind: (kind.name != "ancestral", kind.name))]
 
 
 def _kernel(kind: type[Kernel]) -> dict[str, Any]:
     return {
         "name": kind.name,
-        "about": first_sentence(kind),
+        "about": " ".join((inspect.getdoc(kind) or "").partition("\n\n")[0].split()),
         "needs": kind.needs,
         "exact": kind().exact,
-        "options": [option for item in fields(kind) if item.init and (option := _option(kind, item.name)) is not None],
+        "options": [option for item in fields(kind) if item.init and (option := _option(kind, item)) is not None],
     }
 
 
-def _option(kind: type[Kernel], name: str) -> dict[str, Any] | None:
-    """The field of a form; None for what cannot be written as text, such as a kernel inside another."""
-    hint, optional = options_of(kind)[name], False
+def _option(kind: type[Kernel], item: Field[Any]) -> dict[str, Any] | None:
+    """Describe a field of the form; None for what cannot be written as text, such as a kernel inside another."""
+    hint, optional = options_of(kind)[item.name], False
     if get_origin(hint) in (Union, UnionType):
         kinds = [part for part in get_args(hint) if part is not NoneType]
         optional, hint = len(kinds) < len(get_args(hint)), kinds[0]
-    default = next(item.default for item in fields(kind) if item.name == name)
-    shared = {"name": name, "help": field_help(kind).get(name, ""), "optional": optional}
-    shared["default"] = None if default is MISSING else default
+    shared = {"name": item.name, "help": field_help(kind).get(item.name, ""), "optional": optional}
+    shared["default"] = None if item.default is MISSING else item.default
     if get_origin(hint) is Literal:
         return shared | {"kind": "choice", "choices": list(get_args(hint))}
     return shared | {"kind": KINDS[hint]} if hint in KINDS else None
+
+
+@cache
+def field_help(part: type) -> dict[str, str]:
+    """Return the docstring of every field of a dataclass, those of its parents included."""
+    return {
+        param.arg_name: " ".join((param.description or "").split())
+        for kind in reversed(part.__mro__)
+        if is_dataclass(kind)
+        for param in parse_from_object(kind).params
+    }

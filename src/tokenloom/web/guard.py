@@ -1,4 +1,4 @@
-"""What every request passes: whose page it comes from, and what the answer forbids the browser to do.
+"""The guard of every request: whose page it comes from, and what the answer forbids the browser to do.
 
 A page of somebody else could let a name of its own point to this machine (DNS rebinding) or post forms here.  So the
 Host must be an address, localhost or a name that the server was started with; what posts must come from this very page.
@@ -30,7 +30,7 @@ class Guard:
     """A layer around the app.
 
     Args:
-        app: What answers requests that pass.
+        app: The app that answers requests which pass.
         names: Names of this machine, beside localhost and addresses.
     """
 
@@ -51,7 +51,7 @@ class Guard:
         return await answer(scope, receive, with_headers)
 
     def refusal(self, method: str, headers: Headers) -> str | None:
-        """Why a request is not answered; None where it is."""
+        """Return why a request is not answered; None where it is."""
         host, origin = headers.get("host", ""), headers.get("origin")
         if not self._is_here(host):
             return f"this server does not answer to the name {host[:80]!r}; start it with --names to allow it"
@@ -66,12 +66,8 @@ class Guard:
     def _is_here(self, host: str) -> bool:
         try:
             name = (urlsplit(f"//{host}").hostname or "").lower()
-        except ValueError:
-            return False
-        if name in self.names:
-            return True
-        try:
-            ipaddress.ip_address(name)
+            if name not in self.names:
+                ipaddress.ip_address(name)  # raises for what is not an address
         except ValueError:
             return False
         return True

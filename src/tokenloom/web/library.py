@@ -1,4 +1,4 @@
-"""The models of the playground: those it was started with, each loaded once and under every process it serves.
+"""The models of the playground: those it was started with, each loaded once and under every process it supports.
 
 A name in a request is looked up here and never opened as a path.
 """
@@ -10,69 +10,79 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from tokenloom.cells import PROCESSES
 from tokenloom.data.decoder import Decoder
+from tokenloom.data.view import decoder_of
 from tokenloom.evaluation.runs import Run, open_run
 from tokenloom.models.bundled import bundled_names
 from tokenloom.models.model import DiffusionModel
 from tokenloom.models.store import model_folder, under
 from tokenloom.support.words import nearest
+from tokenloom.web.views import VIEWS, View
 
 FIRST = "sudoku"
 """The bundled model that the page opens with."""
-_FILTERS = threading.Lock()
-"""The filters of warnings belong to all threads."""
+_FILTERS = threading.Lock()  # warning filters are global, so one thread at a time may change them
 
 
 class Entry:
     """One model of the list, loaded when it is first asked for."""
 
     def __init__(self, name: str) -> None:
-        self.name = name
-        self._lock = threading.Lock()
-        self._under: dict[str, Run] = {}
+        self.name, self._lock = name, threading.Lock()
 
     def run(self, process: str | None = None) -> Run:
-        """The model under a process of `processes`, or its own; every thread gets the same one."""
-        with self._lock:
-            own = self._own
-            wanted = own.model.process.name if process is None else process
-            if wanted not in self.processes:
-                raise ValueError(
-                    f"{self.name} is not used under the process {str(wanted)[:80]!r}; "
-                    f"{nearest(str(wanted)[:80], self.processes)}"
-                )
-            return self._under[wanted]
-
-    def loadable(self, process: str) -> str:
-        """What `tokenloom.load` calls the model under a process."""
-        return self.name if process == self._own.model.process.name else f"{self.name}@{process}"
+        """Return the model under a process of `processes`, or its own; every thread gets the same one."""
+        with self._lock:  # the first thread loads the model, the others wait for it
+            runs = self._runs
+        wanted = next(iter(runs)) if process is None else process
+        if wanted not in runs:
+            raise ValueError(f"{self.name} is not used under the process {wanted[:80]!r}; {nearest(wanted[:80], runs)}")
+        return runs[wanted]
 
     @cached_property
-    def _own(self) -> Run:
-        return open_run(self.name)
+    def _runs(self) -> dict[str, Run]:
+        """The run under its own process, then under others that its network supports and has seen the noise of."""
+        own = open_run(self.name)
+        runs = {own.model.process.name: own}
+        for name in PROCESSES if own.model.reads_evidence and "@" not in self.name else ():
+            if name not in runs and (model := _supported(own.model, name)) is not None:
+                runs[name] = replace(own, name=f"{own.name}@{name}", model=model)
+        return runs
+
+    @property
+    def processes(self) -> list[str]:
+        """Names of the processes it can be used under, its own first."""
+        return list(self._runs)
+
+    def loadable(self, process: str) -> str:
+        """Return the name by which `tokenloom.load` finds the model under a process."""
+        return self.name if process == self.processes[0] else f"{self.name}@{process}"
 
     @cached_property
     def decoder(self) -> Decoder:
-        """How its sequences are written for people."""
-        return self._own.decoder
+        """The writer of its sequences."""
+        return decoder_of(self.run().model)
 
-    @cached_property
-    def processes(self) -> list[str]:
-        """Its own process, and the others where its network serves them and has seen their noise."""
-        model = self._own.model
-        self._under[model.process.name] = self._own
-        if model.reads_evidence and "@" not in self.name:
-            for name in PROCESSES:
-                found = _served(model, name)
-                if found is not None and name not in self._under:
-                    self._under[name] = replace(self._own, name=f"{self._own.name}@{name}", model=found)
-        return list(self._under)
+    @property
+    def view(self) -> View | None:
+        """The view that is registered for its data, if any."""
+        kind = str((self.run().model.about.source or {}).get("kind"))
+        return VIEWS[kind]() if kind in VIEWS else None
+
+    @property
+    def layout(self) -> dict[str, Any]:
+        """The layout of its sequences on the page: that of its view, a picture, text or numbers."""
+        found = None if self.view is None else self.view.layout(self.run().model.length)
+        if found is None and self.decoder.side is not None:
+            return {"kind": "pixels", "side": self.decoder.side}
+        return found or {"kind": "text" if self.decoder.is_text else "numbers"}
 
 
-class Library:
-    """All models that a visitor may choose, by name.
+class Library(dict[str, Entry]):
+    """All models that a visitor may choose, by name and in the order of the page.
 
     Args:
         names: Bundled names, runs and model folders, as the person who starts the server names them.
@@ -81,34 +91,31 @@ class Library:
     def __init__(self, names: Sequence[str]) -> None:
         if len(set(names)) < len(names):
             raise ValueError(f"a model is named twice: {', '.join(names)}")
-        self.entries = {name: Entry(name) for name in names or default_names()}
-        for name in names:  # a wrong name is told to the one who wrote it, not to the first visitor
-            self.entries[name].run()
+        super().__init__({name: Entry(name) for name in names or default_names()})
+        for name in names:  # a wrong name is reported to the person who wrote it, not to the first visitor
+            self[name].run()
 
-    def __getitem__(self, name: str) -> Entry:
-        if name not in self.entries:
-            raise ValueError(f"there is no model {name[:80]!r} here; {nearest(name[:80], self.entries)}")
-        return self.entries[name]
+    def __missing__(self, name: str) -> Entry:
+        raise ValueError(f"there is no model {name[:80]!r} here; {nearest(name[:80], self)}")
 
     @property
     def names(self) -> list[str]:
-        """Their names, in the order of the page."""
-        return list(self.entries)
+        """Names in the order of the page."""
+        return list(self)
 
 
 def default_names() -> list[str]:
-    """The bundled models, and the runs in the folder `runs` of the place where the command was started."""
+    """Return the bundled models, and the runs in the folder `runs` of the working directory."""
     found = sorted(Path("runs").iterdir()) if os.path.isdir("runs") else []
     runs = [str(path) for path in found if path.is_dir() and model_folder(path) is not None]
     return [*sorted(bundled_names(), key=lambda name: (name != FIRST, name)), *runs]
 
 
-def _served(model: DiffusionModel, process: str) -> DiffusionModel | None:
-    """The model under a process, where it fits without a warning."""
-    with _FILTERS, warnings.catch_warnings(record=True) as noted:
-        warnings.simplefilter("always")
+def _supported(model: DiffusionModel, process: str) -> DiffusionModel | None:
+    """Return the model under a process; None where that raises an error or a warning."""
+    with _FILTERS, warnings.catch_warnings():
+        warnings.simplefilter("error")
         try:
-            found = under(model, process)
-        except ValueError:
+            return under(model, process)
+        except (ValueError, Warning):
             return None
-    return None if noted else found

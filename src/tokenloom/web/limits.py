@@ -1,6 +1,6 @@
-"""What one visitor may ask of the machine; each limit is checked here, whatever the page allows."""
+"""Limits on what one visitor may ask of the machine, whatever the page allows."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from tokenloom.support.checks import check_least
 
@@ -25,8 +25,7 @@ class Limits:
     """Requests that run at the same time."""
 
     def __post_init__(self) -> None:
-        names = ("length", "steps", "tries", "body", "seconds", "waiting", "workers")
-        check_least(self, **dict.fromkeys(names, 1))
+        check_least(self, **dict.fromkeys(asdict(self), 1))
 
 
 def check_within(name: str, value: int, limit: int, remedy: str) -> None:

@@ -1,4 +1,4 @@
-"""What the model thinks of one state: the three laws of a token, what truncation would cut of them, and its doubts.
+"""The model's posteriors at one state: the three laws of a token, what truncation would cut of them, and its doubts.
 
 denoiser     p(x_0^l | x_t)            leave-one-out   p(x_0^l | x_t without position l)
 Gibbs conditional   p_t(x_t^l = y | x_t without position l), over all states
@@ -23,18 +23,18 @@ from tokenloom.web.requests import Look
 from tokenloom.web.states import checked_position, noisy_of
 
 TOP = 10
-"""Bars of a law."""
+"""Bars per law."""
 REVEALED = (
     "this token reveals x_0, so the denoiser that the network predicts is a point mass, and what the other positions "
     "say of it is lost"
 )
 AT_ONCE = 1 << 22
-"""Logits that are looked at together."""
+"""Most logits in memory at a time."""
 
 
 @torch.no_grad()
 def look(request: Look, entry: Entry, limits: Limits) -> dict[str, Any]:
-    """Doubts everywhere, and the laws of one position."""
+    """Return the doubt of every position, and the laws of one."""
     if request.state is None:
         raise ValueError("there is no state to look at; draw something first")
     check_within("length", len(request.state.tokens), limits.length, "look at a shorter sequence")
@@ -54,7 +54,7 @@ def look(request: Look, entry: Entry, limits: Limits) -> dict[str, Any]:
 
 
 def _doubts(prediction: LazyPrediction) -> list[float]:
-    """The entropy of every position's denoiser over log K, a few positions at a time."""
+    """Return the entropy of every position's denoiser over log K, a few positions at a time."""
     tokens, size = prediction.noisy.tokens, prediction.evaluator.process.vocab_size
     parts, together = [], max(1, AT_ONCE // size)
     for first in range(0, tokens.shape[1], together):
@@ -65,16 +65,17 @@ def _doubts(prediction: LazyPrediction) -> list[float]:
 
 
 def _laws(prediction: LazyPrediction, position: int, truncation: Truncation, decoder: Decoder) -> dict[str, Any]:
-    """The laws of one position; where one does not exist, the reason."""
+    """Return the laws of one position; where one does not exist, the reason."""
     noisy, process = prediction.noisy, prediction.evaluator.process
     where = torch.zeros_like(noisy.tokens, dtype=torch.bool)
     where[0, position] = True
     laws: dict[str, Any] = {}
     kinds: tuple[tuple[str, type[OverTokens]], ...] = (("denoiser", Denoiser), ("leave_one_out", LeaveOneOut))
+    revealed = bool(process.evidence(noisy)[0, position].isposinf())
     for name, kind in kinds:
-        revealed = bool(process.evidence(noisy)[0, position].isposinf())
         if revealed and kind is LeaveOneOut and prediction.evaluator.model.predicts is Denoiser:
-            laws[name] = {"reason": REVEALED}
+            laws["leave_one_out"] = {"reason": REVEALED}
+            laws["conditional"] = {"reason": "it is made from the leave-one-out posterior, which does not exist here"}
             continue
         local = prediction.at(where, kind)
         logits = local.posterior.logits[0, 0]
@@ -83,13 +84,11 @@ def _laws(prediction: LazyPrediction, position: int, truncation: Truncation, dec
         if kind is LeaveOneOut:
             states = conditional_log_probs(LeaveOneOut(local.posterior.logits), local.noisy, process)[0, 0]
             laws["conditional"] = _bars(states.double(), decoder, None)
-    if "conditional" not in laws:
-        laws["conditional"] = {"reason": "it is made from the leave-one-out posterior, which does not exist here"}
     return laws
 
 
 def _bars(log_probs: Tensor, decoder: Decoder, kept: Tensor | None) -> dict[str, Any]:
-    """The most probable tokens, what is left beyond them, and which of them truncation keeps."""
+    """Return the most probable tokens, the probability left beyond them, and which of them truncation keeps."""
     top = log_probs.topk(min(TOP, len(log_probs)))
     rows = [
         {"token": token, "piece": decoder.piece(token), "p": math.exp(value), "kept": kept is None or bool(kept[token])}

@@ -21,14 +21,22 @@ from tokenloom.web.requests import Table
 
 TOKENS, POSITIONS = 3, 2
 NEAREST = 0.01
-"""How near to 0 and 1 the level may come."""
+"""The least distance of alpha from 0 and 1."""
 
 
 def three_posteriors(table: Table) -> dict[str, Any]:
-    """The laws of the first position, and of the step from it."""
-    p_0 = _distribution(table)
+    """Return the laws of the first position, and of the step from it."""
+    weights, alpha = torch.tensor(table.weights, dtype=torch.float64), torch.tensor([table.alpha], dtype=torch.float64)
+    if len(weights) != TOKENS**POSITIONS:
+        raise ValueError(f"p_0 has {TOKENS**POSITIONS} weights, one for each sequence, got {len(weights)}")
+    if bool((weights < 0).any()) or not 0 < float(weights.sum()) < torch.inf:
+        raise ValueError("the weights of p_0 must be numbers from 0 upwards, and one of them above 0")
+    if not NEAREST <= table.alpha <= 1 - NEAREST:
+        raise ValueError(f"alpha must be in [{NEAREST}, {1 - NEAREST}] here, got {table.alpha:g}")
+    p_0 = (weights / weights.sum()).view(TOKENS, TOKENS)
     process = PROCESSES.parse(table.process, vocab_size=TOKENS, schedule=LinearSchedule(eps=0.0))
-    noisy = _state(table, process)
+    noisy = Noisy(torch.tensor([table.x_t]), process.time_at(alpha), alpha)
+    process.check_state(noisy)
     nu = Oracle(p_0, process).predict(noisy)
     assert isinstance(nu, LeaveOneOut)
     mu = convert(nu, Denoiser, noisy.tokens, noisy.alpha_t, process)
@@ -45,26 +53,8 @@ def three_posteriors(table: Table) -> dict[str, Any]:
     }
 
 
-def _distribution(table: Table) -> Tensor:
-    weights = torch.tensor(table.weights, dtype=torch.float64)
-    if len(weights) != TOKENS**POSITIONS:
-        raise ValueError(f"p_0 has {TOKENS**POSITIONS} weights, one for each sequence, got {len(weights)}")
-    if bool((weights < 0).any()) or not 0 < float(weights.sum()) < torch.inf:
-        raise ValueError("the weights of p_0 must be numbers from 0 upwards, and one of them above 0")
-    return (weights / weights.sum()).view(TOKENS, TOKENS)
-
-
-def _state(table: Table, process: Process) -> Noisy:
-    if not NEAREST <= table.alpha <= 1 - NEAREST:
-        raise ValueError(f"alpha must be in [{NEAREST}, {1 - NEAREST}] here, got {table.alpha:g}")
-    alpha = torch.tensor([table.alpha], dtype=torch.float64)
-    noisy = Noisy(torch.tensor([table.x_t]), process.time_at(alpha), alpha)
-    process.check_state(noisy)
-    return noisy
-
-
 def _steps(process: Process, noisy: Noisy, mu: Denoiser, nu: LeaveOneOut) -> tuple[Tensor, Tensor, Tensor]:
-    """The law of x_s^1 half-way to the data: averaged over mu, with nu plugged in, and with mu mistaken for nu."""
+    """Return the law of x_s^1 half-way to the data: averaged over mu, with nu plugged in, with mu mistaken for nu."""
     s = noisy.t / 2
     clean = [torch.full_like(noisy.tokens, token) for token in range(TOKENS)]
     laws = torch.stack([process.bridge(noisy, s, x_0).dense()[0, 0] for x_0 in clean])

@@ -2,18 +2,18 @@
 
 from tokenloom.posteriors import Denoiser
 from tokenloom.samplers import Sampler
-from tokenloom.sudoku.text import format_grid
 from tokenloom.web.requests import Draw, State
+from tokenloom.web.views import View
 
 SHOWN = {"temperature": 1.0, "top_p": 1.0, "top_k": None}
 """Settings of a truncation that are left out where they have these values."""
 
 
-def python_lines(request: Draw, sampler: Sampler, name: str, length: int) -> str:
-    """A program that leaves the same sequence in `tokens`."""
+def python_lines(request: Draw, sampler: Sampler, name: str, length: int, view: View | None = None) -> str:
+    """Return a program that leaves the same sequence in `tokens`; a view writes the one that solves."""
     settings = _settings(request, sampler)
-    if request.tries:
-        return _solving(request, settings, name, length)
+    if view is not None:
+        return view.program(request, settings, name, length)
     lines, options = ["import tokenloom as tl"], [f"length={length}"]
     if request.held or request.begin is not None:
         lines.insert(0, "import torch")
@@ -33,8 +33,7 @@ def python_lines(request: Draw, sampler: Sampler, name: str, length: int) -> str
 
 def _settings(request: Draw, sampler: Sampler) -> str:
     asked = request.sampling
-    parts = [repr(asked.kernels)]
-    parts.append(f"steps={asked.steps}")
+    parts = [repr(asked.kernels), f"steps={asked.steps}"]
     parts += [f"{key}={getattr(asked, key)!r}" for key, usual in SHOWN.items() if getattr(asked, key) != usual]
     if sampler.on is Denoiser and not sampler.changes_nothing:
         parts.append("on=tl.Denoiser")
@@ -46,27 +45,10 @@ def _settings(request: Draw, sampler: Sampler) -> str:
 
 
 def _beginning(state: State) -> list[str]:
-    """The state to continue from, whose auxiliary variable is whole where the process has tokens in it."""
-    lines = [f"t = torch.tensor([{state.t!r}], dtype=torch.float64)"]
+    """Return the lines of the state to continue from; its auxiliary variable is int64 where it holds tokens."""
     parts = [f"torch.tensor([{list(state.tokens)!r}])", "t", "model.process.alpha(t)"]
     if state.aux is not None:
         whole = all(float(value).is_integer() for value in state.aux)
         values = [int(value) for value in state.aux] if whole else list(state.aux)
         parts.append(f"torch.tensor([{values!r}]" + ("" if whole else ", dtype=torch.float64") + ")")
-    return [*lines, f"begin = tl.Noisy({', '.join(parts)})"]
-
-
-def _solving(request: Draw, settings: str, name: str, length: int) -> str:
-    held = dict(request.held)
-    puzzle = format_grid([held.get(position, -1) for position in range(length)])
-    return "\n".join(
-        [
-            "import tokenloom as tl",
-            "from tokenloom.sudoku.solving import Solver, solve_puzzles",
-            "from tokenloom.sudoku.text import parse_puzzles",
-            f"model, puzzle = tl.load({name!r}), parse_puzzles([{puzzle!r}])",
-            f"solver = Solver(tl.Sampler.parse({settings}), tries={request.tries}, seed={request.seed})",
-            "tokens = solve_puzzles(model, puzzle, solver)[0].grid",
-            "",
-        ]
-    )
+    return [f"t = torch.tensor([{state.t!r}], dtype=torch.float64)", f"begin = tl.Noisy({', '.join(parts)})"]

@@ -1,11 +1,10 @@
-"""The server itself: a socket, a warning where it is open to others, and an end that is quiet."""
+"""The server itself: a socket, a warning where it is open to others, and a quiet end."""
 
 import contextlib
 import ipaddress
 import os
 import socket
 import threading
-import time
 import webbrowser
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -27,23 +26,22 @@ BACKLOG = 512
 
 @dataclass(frozen=True)
 class Address:
-    """Where to listen."""
+    """The host and port to listen on."""
 
     host: str = "127.0.0.1"
     port: int = 7337
 
     @property
     def is_local(self) -> bool:
-        """Whether only this machine can reach it."""
+        """True if only this machine can reach it."""
         try:
             return self.host == "localhost" or ipaddress.ip_address(self.host).is_loopback
         except ValueError:
             return False
 
     def bind(self) -> socket.socket:
-        """The socket, or a sentence."""
-        family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
-        bound = socket.socket(family, socket.SOCK_STREAM)
+        """Return a socket that is bound to the address."""
+        bound = socket.socket(socket.AF_INET6 if ":" in self.host else socket.AF_INET)
         try:
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             bound.bind((self.host, self.port))
@@ -56,11 +54,9 @@ class Address:
         return bound
 
     def url(self, bound: socket.socket) -> str:
-        """What to type into a browser."""
-        host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(
-            self.host, f"[{self.host}]" if ":" in self.host else self.host
-        )
-        return f"http://{host}:{bound.getsockname()[1]}/"
+        """Return the URL to type into a browser."""
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
+        return f"http://{f'[{host}]' if ':' in host else host}:{bound.getsockname()[1]}/"
 
 
 def share_cores(limits: Limits) -> None:
@@ -75,56 +71,45 @@ def warm_up(library: Library) -> None:
 
 
 class Server(uvicorn.Server):
-    """A server that ends its drawings before it waits for those who read them."""
+    """A server that logs errors alone, calls `ready` once it listens, and sends nothing about itself."""
 
-    def __init__(self, config: uvicorn.Config, playground: Playground) -> None:
+    def __init__(self, playground: Playground, ready: Callable[[], None]) -> None:
+        config = uvicorn.Config(
+            playground.app,
+            log_level="error",
+            lifespan="off",
+            server_header=False,
+            date_header=False,
+            backlog=BACKLOG,
+            timeout_graceful_shutdown=1,
+        )
         super().__init__(config)
-        self.playground = playground
+        self.playground, self.ready = playground, ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        threading.Thread(target=self.ready, daemon=True).start()  # opening a browser may block, and must not block us
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self.playground.close()
+        self.playground.close()  # ends the drawings first: the server waits for their readers
         await super().shutdown(sockets)
-
-
-def server_of(playground: Playground) -> Server:
-    """A server for the app that logs errors alone and sends nothing about itself."""
-    config = uvicorn.Config(
-        playground.app,
-        log_level="error",
-        lifespan="off",
-        server_header=False,
-        date_header=False,
-        backlog=BACKLOG,
-        timeout_graceful_shutdown=1,
-    )
-    return Server(config, playground)
 
 
 def serve(playground: Playground, bound: socket.socket, ready: Callable[[], None]) -> None:
     """Answer until interrupted."""
-    server = server_of(playground)
-
-    def when_started() -> None:
-        while not server.started and not server.should_exit:
-            time.sleep(0.02)
-        if server.started:
-            ready()
-
-    threading.Thread(target=when_started, daemon=True).start()
-    server.run(sockets=[bound])
+    Server(playground, ready).run(sockets=[bound])
 
 
 @contextlib.contextmanager
-def running(playground: Playground, address: Address | None = None) -> Iterator[str]:
-    """A server in the background, for as long as the context lasts; gives its URL."""
-    where = Address(port=0) if address is None else address
-    bound, server = where.bind(), server_of(playground)
+def running(playground: Playground) -> Iterator[str]:
+    """Run a server in the background on a free local port, for as long as the context lasts; yield its URL."""
+    address, started = Address(port=0), threading.Event()
+    bound, server = address.bind(), Server(playground, started.set)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
     thread.start()
     try:
-        while not server.started and thread.is_alive():
-            time.sleep(0.01)
-        yield where.url(bound)
+        started.wait(30)
+        yield address.url(bound)
     finally:
         server.should_exit = True
         thread.join(10)
@@ -132,6 +117,6 @@ def running(playground: Playground, address: Address | None = None) -> Iterator[
 
 
 def open_browser(url: str) -> None:
-    """Show the page, where there is a browser; the URL is printed in any case."""
+    """Open the page where there is a browser; the URL is printed in any case."""
     with contextlib.suppress(webbrowser.Error):
         webbrowser.open(url)

@@ -1,29 +1,27 @@
-"""Who works, who waits and who is sent away: a few threads, a line of limited length, and a sentence beyond it.
+"""Threads with a waiting line of limited length in front of them; beyond it, a request is refused with a sentence.
 
-A job writes lines for its reader and looks at its `stop` between two steps.  A reader that goes away sets it, and a job
+A job writes lines for its reader and checks its `stop` between two steps.  A reader that goes away sets it, and a job
 that was stopped before its turn ends at once.
 """
 
 import asyncio
 import threading
 import traceback
-from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, TypeVar
+
+import anyio
+from starlette.exceptions import HTTPException
 
 Result = TypeVar("Result")
 
 PAUSE = 0.03
 """Seconds between two messages to one reader: whatever was written meanwhile goes out together."""
 PATIENCE = 0.25
-"""Seconds after which a silent job's reader is asked whether it is still there."""
+"""Seconds after which a silent job checks whether its reader is still connected."""
 CRASHED = "something went wrong inside the playground, and only this request is affected; the terminal says more"
-
-
-class BusyError(Exception):
-    """The line is full."""
 
 
 class StoppedError(Exception):
@@ -31,53 +29,33 @@ class StoppedError(Exception):
 
 
 class Job:
-    """Lines from a thread to the event loop that waits for them."""
+    """Lines from a worker's thread to the event loop that reads them."""
 
     def __init__(self) -> None:
         self.stop = threading.Event()
-        self.done = False
-        self._lines: deque[dict[str, Any]] = deque()
-        self._loop, self._news = asyncio.get_running_loop(), asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._lines: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
 
-    def write(self, line: dict[str, Any]) -> None:
-        """Add a line; from the worker's thread."""
-        self._lines.append(line)
-        self._wake()
-
-    def finish(self) -> None:
-        """No line follows."""
-        self.done = True
-        self._wake()
-
-    def _wake(self) -> None:
+    def write(self, line: dict[str, Any] | None) -> None:
+        """Send a line from any thread; None says that no line follows."""
         with suppress(RuntimeError):  # of a loop that has closed: nobody waits
-            self._loop.call_soon_threadsafe(self._news.set)
+            self._loop.call_soon_threadsafe(self._lines.put_nowait, line)
 
     async def read(self, gone: Callable[[], Awaitable[bool]]) -> AsyncIterator[list[dict[str, Any]]]:
-        """The lines as they come, a few at a time; stops the job where `gone` says that nobody reads on."""
+        """Yield the lines as they come, a few at a time; stop the job if its reader is `gone`."""
         try:
-            while True:
-                last = self.done
-                self._news.clear()
-                lines = [self._lines.popleft() for _ in range(len(self._lines))]
-                if lines:
-                    yield lines
-                if last:
-                    return
-                if await gone():
-                    return
-                await asyncio.sleep(PAUSE if lines else 0)
-                if not self._lines and not self.done:
-                    await _wait(self._news, PATIENCE)
+            lines: list[dict[str, Any] | None] = []
+            while None not in lines and not await gone():
+                lines = []
+                with anyio.move_on_after(PATIENCE):
+                    lines.append(await self._lines.get())
+                while not self._lines.empty():
+                    lines.append(self._lines.get_nowait())
+                if written := [line for line in lines if line is not None]:
+                    yield written
+                    await asyncio.sleep(PAUSE)
         finally:
             self.stop.set()
-
-
-async def _wait(news: asyncio.Event, seconds: float) -> None:
-    try:
-        await asyncio.wait_for(news.wait(), seconds)
-    except (TimeoutError, asyncio.TimeoutError):  # two classes before Python 3.11
-        return
 
 
 class Workers:
@@ -86,36 +64,32 @@ class Workers:
     Args:
         threads: Jobs at the same time.
         waiting: Jobs in the line.
-        what: What messages call one job.
+        what: The noun for a job in messages.
     """
 
     def __init__(self, threads: int, waiting: int, what: str) -> None:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="tokenloom")
         self._threads, self._waiting, self._what = threads, waiting, what
-        self._inside, self._lock = 0, threading.Lock()
+        self._lock = threading.Lock()
         self._jobs: set[Job] = set()
+        self.inside = 0
+        """Jobs that run or wait."""
 
     def _enter(self) -> int:
-        """Take a place; how many go before."""
+        """Take a place in the line; return the number of jobs before it."""
         with self._lock:
-            if self._inside >= self._threads + self._waiting:
-                raise BusyError(
-                    f"{self._waiting} {self._what}s are waiting already, which is the limit; try again in a moment"
-                )
-            self._inside += 1
-            return max(0, self._inside - self._threads)
+            if self.inside >= self._threads + self._waiting:
+                sentence = f"{self._waiting} {self._what}s are waiting already, which is the limit"
+                raise HTTPException(503, f"{sentence}; try again in a moment", {"retry-after": "2"})
+            self.inside += 1
+            return max(0, self.inside - self._threads)
 
     def _leave(self) -> None:
         with self._lock:
-            self._inside -= 1
-
-    @property
-    def inside(self) -> int:
-        """Jobs that run or wait."""
-        return self._inside
+            self.inside -= 1
 
     def start(self, work: Callable[[Job], None]) -> Job:
-        """A job whose lines can be read from now on; an error is its last line."""
+        """Return a job whose lines can be read from now on; an error is its last line."""
         before, job = self._enter(), Job()
         self._jobs.add(job)
         if before:
@@ -135,17 +109,13 @@ class Workers:
             finally:
                 self._leave()
                 self._jobs.discard(job)
-                job.finish()
+                job.write(None)
 
         self._pool.submit(run)
         return job
 
     async def ask(self, question: Callable[[], Result]) -> Result:
-        """The answer to one question, from a thread.
-
-        Raises:
-            BusyError: If the line is full.
-        """
+        """Answer one question in a thread."""
         self._enter()
         try:
             return await asyncio.get_running_loop().run_in_executor(self._pool, question)
@@ -153,8 +123,8 @@ class Workers:
             self._leave()
 
     def close(self) -> None:
-        """Stop what runs, drop what waits and let the threads end."""
+        """Stop running jobs, drop waiting ones and let the threads end."""
         for job in list(self._jobs):
             job.stop.set()
-            job.finish()
+            job.write(None)
         self._pool.shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,49 @@
+"""Views: how the playground draws, fills and solves the sequences of one kind of data.
+
+A package names its view in the entry-point group `tokenloom.views`, under the name of its data source.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+from tokenloom.models.model import DiffusionModel
+from tokenloom.samplers import Sampler, Step
+from tokenloom.samplers.given import GivenTokens
+from tokenloom.support.registry import Registry
+from tokenloom.web.requests import Draw
+
+
+class View(ABC):
+    """The playground's knowledge of one kind of data."""
+
+    name: ClassVar[str]
+    questions: ClassVar[Sequence[tuple[str, type, Callable[[Any], dict[str, Any]]]]] = ()
+    """Further questions of the page: path, dataclass of the request, and the function that answers it."""
+
+    @abstractmethod
+    def layout(self, length: int | None) -> dict[str, Any] | None:
+        """Return how the page draws `length` tokens: the `kind` in views.js and its sizes; None if they do not fit."""
+
+    @abstractmethod
+    def solve(
+        self,
+        model: DiffusionModel,
+        sampler: Sampler,
+        request: Draw,
+        given: GivenTokens,
+        on_step: Callable[[Step], None],
+        on_try: Callable[[int], None],
+    ) -> dict[str, Any]:
+        """Draw until the sequence is valid, at most `request.tries` times; `on_try` is called with each try's number.
+
+        Returns:
+            The `tokens`, their `evaluations`, the number of `tries` and whether they are `solved`.
+        """
+
+    @abstractmethod
+    def program(self, request: Draw, settings: str, name: str, length: int) -> str:
+        """Return Python lines that leave in `tokens` what `solve` draws; `settings` is for `tl.Sampler.parse`."""
+
+
+VIEWS: Registry[View] = Registry("view", "tokenloom.views", "tokenloom.web.views")
