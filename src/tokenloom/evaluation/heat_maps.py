@@ -16,10 +16,10 @@ from torch import Generator, Tensor
 from tokenloom.evaluation.plots import FloatArray, canvas, picture
 from tokenloom.models.evaluating import evaluating
 from tokenloom.models.protocol import Model
-from tokenloom.posteriors import Denoiser, LeaveOneOut, OverTokens, convert_at
+from tokenloom.posteriors import Denoiser, LeaveOneOut, convert_at
 
 PIXEL = 1.75
-"""Inches of a picture."""
+"""Side of a picture in inches."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def posterior_maps(
     times: Sequence[float],
     generator: Generator | None = None,
 ) -> tuple[Maps, ...]:
-    """Noise a square image of grey levels to each time and read both posteriors."""
+    """Corrupt a square image of grey levels to each time and read both posteriors."""
     side, levels = round(image.numel() ** 0.5), model.process.vocab_size
     if side * side != image.numel():
         raise ValueError(f"heat maps are for square images, got {image.numel()} pixels")
@@ -50,20 +50,16 @@ def posterior_maps(
     with evaluating(model):
         prediction = model.predict(noisy)
     posteriors = [convert_at(prediction, kind, noisy, model.process) for kind in (LeaveOneOut, Denoiser)]
-    means, entropies = zip(*(_summary(posterior, levels) for posterior in posteriors), strict=True)
-    grids = [noisy.tokens.double().cpu() / (levels - 1), *means, entropies[0] - entropies[1]]
+    laws = [posterior.log_probs.double().exp().cpu() for posterior in posteriors]
+    grey = torch.linspace(0, 1, levels, dtype=torch.float64)
+    entropies = [torch.special.entr(law).sum(-1) for law in laws]
+    grids = [noisy.tokens.double().cpu() / (levels - 1), *(law @ grey for law in laws), entropies[0] - entropies[1]]
     pictures = [grid.view(-1, side, side).numpy().astype(np.float64) for grid in grids]
     return tuple(Maps(t, *(stack[row] for stack in pictures)) for row, t in enumerate(times))
 
 
-def _summary(posterior: OverTokens, levels: int) -> tuple[Tensor, Tensor]:
-    law = posterior.log_probs.double().exp().cpu()
-    grey = torch.linspace(0, 1, levels, dtype=torch.float64)
-    return law @ grey, torch.special.entr(law).sum(-1)
-
-
 def draw_heat_maps(maps: Sequence[Maps], path: Path, title: str) -> Path:
-    """One row per time; the columns are x_t, the two posteriors and what the own token tells."""
+    """Draw one row per time; the columns are x_t, the two posteriors and the information in the own token."""
     titles = ("noisy", "leave-one-out", "denoiser", "added by its own token")
     most = max(float(np.abs(row.told).max()) for row in maps)
     with canvas(path, len(maps), 4, 4 * PIXEL + 1.4, len(maps) * PIXEL + 0.7) as (figure, axes):

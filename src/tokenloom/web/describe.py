@@ -7,7 +7,7 @@ from dataclasses import MISSING, fields
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
-from tokenloom.evaluation.runs import Run
+from tokenloom.models.opening import Run
 from tokenloom.process import Process
 from tokenloom.samplers import CORRECTORS, PREDICTORS, Kernel
 from tokenloom.sudoku.solver import box_shape

@@ -13,9 +13,10 @@ from pathlib import Path
 
 from tokenloom.cells import PROCESSES
 from tokenloom.data.decoder import Decoder
-from tokenloom.evaluation.runs import Run, open_run
+from tokenloom.data.view import decoder_of
 from tokenloom.models.bundled import bundled_names
 from tokenloom.models.model import DiffusionModel
+from tokenloom.models.opening import Run, open_run
 from tokenloom.models.store import model_folder, under
 from tokenloom.support.words import nearest
 
@@ -56,7 +57,7 @@ class Entry:
     @cached_property
     def decoder(self) -> Decoder:
         """How its sequences are written for people."""
-        return self._own.decoder
+        return decoder_of(self._own.model)
 
     @cached_property
     def processes(self) -> list[str]:
