@@ -86,7 +86,7 @@ def test_what_cannot_be_swept_gets_a_sentence_before_anything_is_drawn(run: Path
         frontier(sweep, out, workers=0)
     for wrong, sentence in (({"steps": ()}, "a sweep without steps has no points"), ({"num": 1}, "at least 2, got 1")):
         with pytest.raises(ValueError, match=sentence):
-            replace(sweep, **wrong)  # type: ignore[arg-type]
+            replace(sweep, **wrong)
     assert not out.exists()
 
 
