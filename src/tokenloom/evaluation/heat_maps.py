@@ -30,7 +30,7 @@ class Maps:
     noisy: FloatArray
     leave_one_out: FloatArray
     denoiser: FloatArray
-    told: FloatArray
+    added: FloatArray
 
 
 @torch.inference_mode()
@@ -61,16 +61,16 @@ def posterior_maps(
 def draw_heat_maps(maps: Sequence[Maps], path: Path, title: str) -> Path:
     """Draw one row per time; the columns are x_t, the two posteriors and the information in the own token."""
     titles = ("noisy", "leave-one-out", "denoiser", "added by its own token")
-    most = max(float(np.abs(row.told).max()) for row in maps)
+    most = max(float(np.abs(row.added).max()) for row in maps)
     with canvas(path, len(maps), 4, 4 * PIXEL + 1.4, len(maps) * PIXEL + 0.7) as (figure, axes):
         figure.suptitle(title, x=0.01, ha="left")
         for row, line in zip(maps, axes, strict=True):
             for axis, values in zip(line[:3], (row.noisy, row.leave_one_out, row.denoiser), strict=True):
                 grey = picture(axis, values, "gray_r", 0, 1)
-            told = picture(line[3], row.told, "RdBu_r", -most, most)
+            added = picture(line[3], row.added, "RdBu_r", -most, most)
             line[0].set_ylabel(f"t = {row.t:g}")
         for axis, text in zip(axes[0], titles, strict=True):
             axis.set_title(text)
         figure.colorbar(grey, ax=list(axes[:, 2]), shrink=0.6, label="mean grey level")
-        figure.colorbar(told, ax=list(axes[:, 3]), shrink=0.6, label="nats")
+        figure.colorbar(added, ax=list(axes[:, 3]), shrink=0.6, label="nats")
     return path

@@ -50,7 +50,7 @@ class TextOptions:
     """Options that decide how text becomes rows."""
 
     packing: Packing | None = None
-    """How documents become rows; by default as the run did it."""
+    """Way in which documents become rows; by default that of the run."""
     detokeniser: Detokeniser | None = None
     """Tokenisation that is undone first; by default as the field does for sets of the Hub, and none for files."""
 

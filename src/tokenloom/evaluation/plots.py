@@ -1,4 +1,4 @@
-"""One quiet look for all figures: thin axes, few colours that also differ in grey, lines with bands of error."""
+"""One quiet style for all figures: thin axes, few colours that also differ in grey, lines with bands of error."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

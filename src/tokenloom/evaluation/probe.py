@@ -1,4 +1,4 @@
-r"""How far a prediction is from a leave-one-out posterior (`app:loo-sensitivity`).
+r"""The distance of a prediction from a leave-one-out posterior (`app:loo-sensitivity`).
 
 The leave-one-out posterior of position l does not depend on the token at l.  So keep x_t everywhere else, put each of C
 states y in the place of x_t^l, convert the prediction at l to the leave-one-out representation, nu_y, and compare with
@@ -42,7 +42,7 @@ class Sensitivity:
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is measured: positions per sequence, states per position, rows per network call."""
+    """Amount of work: positions per sequence, states per position, rows per network call."""
 
     positions: int = 4
     substitutes: int = 16

@@ -164,12 +164,16 @@ class Scorer:
         process, device = self.model.process, self.model.device or torch.device("cpu")
         x_0, given = (part.expand(len(lost), -1) for part in (row.x_0, row.given))
         process.check_clean(x_0, given)
-        t = process.time_at(1 - level).clamp(0, 1)
-        assert process.mask is not None  # the bound in any order is for masks
-        tokens = x_0.masked_fill(lost, process.mask)
-        noisy = Noisy(tokens, t, process.alpha(t), None, given).to(device)
+        noisy = self._masked(x_0, given, lost, 1 - level).to(device)
         loss = loss_at(self.model, CrossEntropy(), x_0.to(device), noisy, weights.expand_as(x_0).to(device))
         return loss.per_token.sum(-1, dtype=torch.float64).cpu() * weights.squeeze(-1)
+
+    def _masked(self, x_0: Tokens, given: Flags, lost: Flags, alpha: Tensor) -> Noisy:
+        """Return the state in which `lost` positions are masked, at the time of this alpha."""
+        process = self.model.process
+        assert process.mask is not None  # the bound in any order is for masks
+        t = process.time_at(alpha).clamp(0, 1)
+        return Noisy(x_0.masked_fill(lost, process.mask), t, process.alpha(t), None, given)
 
     @torch.no_grad()
     def is_greedy(self, row: Row) -> bool:
@@ -192,12 +196,10 @@ class Scorer:
         return bool((drawn.tokens == x_0).all())
 
     def _unmasks(self, x_0: Tokens, given: Flags, free: int) -> bool:
-        process, hidden = self.model.process, ~given
+        hidden = ~given
         for left in range(free, 0, -1):
-            t = process.time_at(torch.full((1,), 1 - left / free, device=x_0.device, dtype=torch.float64)).clamp(0, 1)
-            assert process.mask is not None
-            tokens = x_0.masked_fill(hidden, process.mask)
-            logits = self._logits(Noisy(tokens, t, process.alpha(t), None, given), hidden)
+            alpha = torch.full((1,), 1 - left / free, device=x_0.device, dtype=torch.float64)
+            logits = self._logits(self._masked(x_0, given, hidden, alpha), hidden)
             surest = logits.log_softmax(-1).amax(-1).argmax()
             position = hidden[0].nonzero()[surest]
             if mode(logits[None])[0, surest] != x_0[0, position]:

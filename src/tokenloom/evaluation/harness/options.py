@@ -1,4 +1,4 @@
-"""How a model answers the harness: one value, whether it comes from Python, a command or `--model_args`."""
+"""Options of a model in the harness: one value, whether it comes from Python, a command or `--model_args`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
