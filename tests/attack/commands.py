@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 from tests.attack.outcome import FoundError, WrongError
 from tests.attack.worker import Case
 from tests.attack.workspace import MARKOV, Workspace, command
-from tokenloom.cli.registry import COMMANDS
+from tokenloom.cli.registry import COMMANDS, made
 from tokenloom.data.base import SOURCES
 from tokenloom.evaluation.judges import JUDGES
 from tokenloom.nn.base import NETWORKS
@@ -139,10 +139,8 @@ def _values(kind: Any, option: str, space: Workspace) -> tuple[str, ...]:
 
 def known_options(name: str, arguments: list[str]) -> list[tuple[str, Any]]:
     """The options of a command and their types."""
-    made: Any = COMMANDS[name]
-    if getattr(made, "makes_command", False):
-        made = made(arguments)
-    return list(_of_function(made)) if inspect.isfunction(made) else []
+    command = made(name, arguments)
+    return list(_of_function(command)) if inspect.isfunction(command) else []
 
 
 def _of_function(function: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
