@@ -1,4 +1,4 @@
-"""The command line: one command per file.
+"""The command line: one file per command, and one for the two of a clone.
 
 Nothing large is imported before a command is named, so that `--help` is immediate and Ctrl-C is quiet from the start.
 """
