@@ -94,9 +94,10 @@ class Study:
 
     def tasks(self) -> list[Task]:
         """The measurements that are missing, those of a seed together."""
+        seeds = SEEDS if self.place.scale == "full" else SEEDS[:2]  # the fewest that give an interval
         every = [
             (Run(setting, arm, seed), measure)
-            for seed in SEEDS
+            for seed in seeds
             for setting, arm, measure in sorted(set().union(*(claim.needs(seed) for claim in self.claims)))
         ]
         return [task for task in every if not is_measured(task, self.place, self.results)]

@@ -13,8 +13,9 @@ from evidence.claim import SEEDS, Claim, Records
 from evidence.measures import MEASURES
 from evidence.measures.base import opened
 from evidence.runs import Place, Run, is_trained
+from tokenloom.models.seal import WEIGHTS
 from tokenloom.support.files import write_json
-from tokenloom.support.reading import read_json
+from tokenloom.support.reading import file_sum, read_json
 
 Task = tuple[Run, str]
 """A run, and a measure of it by name."""
@@ -44,7 +45,7 @@ def is_measured(task: Task, place: Place, folder: Path) -> bool:
         return False
     if not trains(run) or not is_trained(run, place):
         return True
-    return bool(kept["run"].get("weights_sha256") == opened(run, place).weights_digest)
+    return bool(kept["run"].get("weights_sha256") == file_sum(place.run_folder(run) / "model" / WEIGHTS))
 
 
 def trains(run: Run) -> bool:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from evidence.runs import Place, Run
-from tokenloom.evaluation.runs import Run as Opened
-from tokenloom.evaluation.runs import open_run
+from tokenloom.models.opening import Run as Opened
+from tokenloom.models.opening import open_run
 
 
 @dataclass(frozen=True)

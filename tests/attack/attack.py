@@ -49,7 +49,7 @@ def main() -> None:
             "WANDB_MODE": "offline",
         }
         (folder / "space").mkdir()
-        space = build(folder / "space", language_model=options.share == 1)
+        space = build(folder / "space", complete=options.share == 1)
         outcomes = attack(options, space, folder / "scratch")
     text = f"{table(outcomes)}\n\n{failures(outcomes)}".rstrip()
     print(text)

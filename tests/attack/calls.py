@@ -24,32 +24,17 @@ from tokenloom.schedules import SCHEDULES
 
 METHODS = {
     "process": (
-        "corrupt",
-        "prior",
-        "bridge",
-        "marginal",
-        "forward",
-        "reverse_rates",
-        "forward_rates",
-        "resample",
-        "with_schedule",
-        "with_coupling",
+        "corrupt", "prior", "bridge", "marginal", "forward", "reverse_rates", "forward_rates", "resample",
+        "with_schedule", "with_coupling",
     ),
     "model": ("predict", "with_process", "encode", "decode", "save"),
     "schedule": ("alpha", "alpha_prime", "inverse"),
-}
+}  # fmt: skip
 """Methods that users call, by the value of a world that has them."""
 FOR_AUTHORS = (
-    "Evaluator",
-    "LazyPrediction",
-    "LocalPrediction",
-    "uniform_pair",
-    "Kernel",
-    "Predictor",
-    "Corrector",
-    "GivenTokens",
+    "Evaluator", "LazyPrediction", "LocalPrediction", "uniform_pair", "Kernel", "Predictor", "Corrector", "GivenTokens",
     "Run",
-)
+)  # fmt: skip
 """What the driver hands to kernels, and the classes they extend; nobody calls these with values of their own."""
 Subject = tuple[str, Callable[[World], Callable[..., Any]]]
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 from tests.attack.outcome import FoundError, WrongError
 from tests.attack.worker import Case
 from tests.attack.workspace import MARKOV, Workspace, command
-from tokenloom.cli.registry import COMMANDS
+from tokenloom.cli.registry import COMMANDS, made
 from tokenloom.data.base import SOURCES
 from tokenloom.evaluation.judges import JUDGES
 from tokenloom.nn.base import NETWORKS
@@ -43,6 +43,8 @@ NAMES: dict[str, Iterable[str]] = {
 SHARES = {"train": 6, "sample": 5, "evaluate": 5, "frontier": 4, "probe": 3, "solve": 3, "play": 0, "evidence": 0}
 """How often a command is tried, against the others; never a server, which serves until it is stopped, nor what trains
 for hours."""
+NEVER = ("--help", "--compile")
+"""Options that are not tried: a compiler writes where the attack forbids it, and takes minutes."""
 ENDLESS = ("--max-steps", "--max-minutes", "--minutes", "--tries", "--run.wandb", "--workers")
 """Options whose large values are legitimate, and take forever (or a network)."""
 
@@ -52,7 +54,7 @@ def case(seed: int, index: int, space: Workspace) -> Case:
     random = Random(f"commands {seed} {index}")
     name = random.choice([name for name in COMMANDS for _ in range(SHARES.get(name, 1))])
     arguments = _base(name, random, space)
-    options = [option for option in known_options(name, arguments) if option[0] != "--help"]
+    options = [option for option in known_options(name, arguments) if option[0] not in NEVER]
     for _ in range(random.choice((1, 1, 2, 3))):
         if options:
             arguments += _given(random, *random.choice(options), space)
@@ -139,10 +141,8 @@ def _values(kind: Any, option: str, space: Workspace) -> tuple[str, ...]:
 
 def known_options(name: str, arguments: list[str]) -> list[tuple[str, Any]]:
     """The options of a command and their types."""
-    made: Any = COMMANDS[name]
-    if getattr(made, "makes_command", False):
-        made = made(arguments)
-    return list(_of_function(made)) if inspect.isfunction(made) else []
+    command = made(name, arguments)
+    return list(_of_function(command)) if inspect.isfunction(command) else []
 
 
 def _of_function(function: Callable[..., Any]) -> Iterator[tuple[str, Any]]:

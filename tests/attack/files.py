@@ -107,21 +107,22 @@ TARGETS = (
     Target("run", "checkpoints/*/*", (resume,), "other"),
     Target("run", "config.json", (resume, resume, resume, again), "other"),
     Target("run", "metrics.jsonl", (resume,), "other"),
-    Target("frontier", "points/*", (sweep_again,)),
     Target("causal", "model/*", (judged_by_run,), "text"),
     Target("data", "input.txt", (train_text, evaluate_text)),
     Target("data", "puzzles.*", (solve,)),
     Target("data", "*.gguf", (judged_by_file,)),
     Target("cache", "tokenloom/*", (train_cached,)),
+    Target("frontier", "points/*", (sweep_again,)),
     Target("lm", "*", (evaluate_lm, judged_by_run)),
 )
-SHARES = (8, 5, 5, 2, 4, 1, 1, 1, 1, 1, 0.3, 1, 1)
+SHARES = (8, 5, 5, 2, 4, 1, 1, 1, 1, 0.3, 1, 1, 1)
+"""How often each target is damaged, against the others; the last two are only in a complete workspace."""
 
 
 def case(seed: int, index: int, space: Workspace) -> Case:
     """The try of this number."""
     random = Random(f"files {seed} {index}")
-    count = len(TARGETS) if space.language_model else len(TARGETS) - 1
+    count = len(TARGETS) if space.complete else len(TARGETS) - 2
     target = random.choices(TARGETS[:count], SHARES[:count])[0]
     origin = space.folder / target.folder
     path = random.choice(_in_order(origin, target.pattern, str(space.folder).encode())).relative_to(origin)

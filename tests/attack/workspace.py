@@ -35,8 +35,8 @@ class Workspace:
     """A folder with everything that is attacked, never changed after it is made."""
 
     folder: Path
-    language_model: bool
-    """Whether it has a judge of Hugging Face, which takes seconds to import."""
+    complete: bool
+    """True with a judge of Hugging Face and a frontier, whose libraries take seconds to import."""
 
     @cached_property
     def samples(self) -> dict[str, object]:
@@ -72,7 +72,7 @@ def command(*arguments: str) -> str:
     return out.getvalue()
 
 
-def build(folder: Path, language_model: bool) -> Workspace:
+def build(folder: Path, complete: bool) -> Workspace:
     """Make the runs; a few seconds."""
     os.environ["XDG_CACHE_HOME"] = str(folder / "cache")
     data = folder / "data"
@@ -85,12 +85,12 @@ def build(folder: Path, language_model: bool) -> Workspace:
     train(folder / "other", 4, [*MARKOV, "--run.seed", "2"])
     train(folder / "text", 2, text)
     train(folder / "causal", 2, [*text, "--method", "ar"])
-    command("frontier", str(folder / "text"), *frontier_options(folder / "causal", folder / "frontier"))
     (data / "puzzles.txt").write_text("1234341221434321\n12343412214343..\n")
     shutil.copy(data / "puzzles.txt", data / "puzzles.csv")
-    if language_model:
+    if complete:
+        command("frontier", str(folder / "text"), *frontier_options(folder / "causal", folder / "frontier"))
         _language_model(folder / "lm")
-    return Workspace(folder, language_model)
+    return Workspace(folder, complete)
 
 
 def train(folder: Path, steps: int, options: Sequence[str]) -> None:

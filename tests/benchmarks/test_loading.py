@@ -21,10 +21,3 @@ def test_all_ways_load_the_same_text(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert 0.95 * most < least  # ours ends documents with a token; rows that are not full are dropped
     assert record["rows"][0]["ours_over_it"]["median"] == 1
     assert 0 <= record["gigabytes_on_top"] < 1
-
-
-def test_a_tokenizer_that_the_others_do_not_have_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("datasets", reason="the extra text is not installed")
-    with pytest.raises(SystemExit):
-        main(["bench", "loading", "--megabytes", "0.01", "--tokenizer", "bytes"])
-    assert "compared on subwords, got the tokenizer bytes" in capsys.readouterr().err.replace("\n", " ")

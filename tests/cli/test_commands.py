@@ -63,11 +63,6 @@ def test_an_error_keeps_its_brackets(monkeypatch: pytest.MonkeyPatch, capsys: py
     assert "shape [batch, length], got [3]" in capsys.readouterr().err
 
 
-def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    main(["--version"])
-    assert capsys.readouterr().out.startswith("tokenloom ")
-
-
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

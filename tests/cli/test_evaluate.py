@@ -2,6 +2,7 @@
 
 import json
 import math
+import tempfile
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -43,13 +44,20 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def text_run(folder: Path, text: Path, method: str = "udm", **changes: Any) -> tl.DiffusionModel:
-    data = TextSource(path=str(text), length=16, **changes)
-    return saved(tiny(folder, data=data, method=method, predicts=None, objective=None), folder)
+def text_run(folder: Path, method: str = "udm", **changes: Any) -> tl.DiffusionModel:
+    """A run on text.txt, with another text beside it."""
+    (folder / "text.txt").write_text(TEXT * 40)
+    (folder / "other.txt").write_text(TEXT * 20)
+    data = TextSource(path=str(folder / "text.txt"), length=16, **changes)
+    return saved(tiny(folder / "run", data=data, method=method, predicts=None, objective=None), folder / "run")
 
 
-def record(folder: Path, name: str) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads((folder / "evaluation" / f"{name}.json").read_text())
+def evaluated(*arguments: str) -> dict[str, Any]:
+    """The only record of a fresh folder."""
+    folder = Path(tempfile.mkdtemp(dir="."))
+    main(["evaluate", *arguments, "--out", str(folder)])
+    (path,) = folder.iterdir()
+    content: dict[str, Any] = json.loads(path.read_text())
     return content
 
 
@@ -58,7 +66,9 @@ def test_the_figure_is_that_of_nelbo_and_stands_beside_the_entropy(
 ) -> None:
     main(["evaluate", str(trained), "--rows", "100", "--samples", "2", "--seed", "5"])
     printed = capsys.readouterr().out
-    found = record(trained, "likelihood-markov-ema-markov-chain-of-5-tokens")
+    (path,) = (trained / "evaluation").iterdir()
+    assert path.name == "likelihood-markov-ema-markov-chain-of-5-tokens.json"
+    found = json.loads(path.read_text())
     data = tiny(trained).data.load()
     rows = data.valid[torch.arange(100) * len(data.valid) // 100].long()
     expected = tl.nelbo(tl.load(trained / "model"), rows, 2, generator=torch.Generator().manual_seed(5))
@@ -73,7 +83,6 @@ def test_the_figure_is_that_of_nelbo_and_stands_beside_the_entropy(
     assert found["settings"]["rows"] == 100
     assert f"≤ {expected}" in printed
     assert f"entropy {data.entropy:.4f}" in printed
-    assert not list((trained / "evaluation").glob(".*"))
 
 
 def test_raw_and_averaged_weights_are_two_rows(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -81,48 +90,32 @@ def test_raw_and_averaged_weights_are_two_rows(trained: Path, capsys: pytest.Cap
     printed = capsys.readouterr().out
     assert "markov (ema, step 20)" in printed
     assert "markov (raw, step 20)" in printed
-    ema, raw = (
-        json.loads(Path(f"here/likelihood-markov-{kind}-markov-chain-of-5-tokens.json").read_text())
-        for kind in ("ema", "raw")
-    )
-    assert ema["likelihood"]["nats"] != raw["likelihood"]["nats"]
+    ema, raw = (json.loads(path.read_text())["likelihood"]["nats"] for path in Path("here").iterdir())
+    assert ema != raw
 
 
 def test_text_is_read_with_the_runs_own_tokenizer_and_counted_in_characters(tmp_path: Path) -> None:
-    (tmp_path / "text.txt").write_text(TEXT * 40)
-    (tmp_path / "other.txt").write_text("the weaver and the loom .\n" * 30)
-    model = text_run(tmp_path / "run", tmp_path / "text.txt", tokenizer="bytes")
-    main(["evaluate", "run", "--data", "other.txt", "--rows", "0"])
-    found = record(tmp_path / "run", "likelihood-run-ema-other.txt")
-    ids = torch.tensor(list(("the weaver and the loom .\n" * 30).encode()))
+    model = text_run(tmp_path, tokenizer="bytes")
+    found = evaluated("run", "--data", "other.txt", "--rows", "0")
+    ids = torch.tensor(list((TEXT * 20).encode()))
     rows = ids[: len(ids) // 16 * 16].view(-1, 16)
     expected = tl.nelbo(model, rows, generator=torch.Generator().manual_seed(0))
     assert found["likelihood"]["per_token"] == pytest.approx(expected.per_token, rel=1e-6)
     assert found["per_character"]["nats"] == pytest.approx(expected.per_token, rel=1e-6)
-    assert (found["data"]["packing"], found["data"]["detokeniser"]) == ("wrap", "none")
-    assert found["data"]["tokenizer"].startswith("bytes, 256 ids")
+    plain = found["data"]
+    assert (plain["packing"], plain["detokeniser"]) == ("wrap", "none")
+    assert plain["tokenizer"].startswith("bytes, 256 ids")
+    undone = evaluated("run", "--data", "other.txt", "--detokeniser", "wikitext")["data"]
+    assert undone["detokeniser"] == "wikitext"
+    assert plain["tokens"] - undone["tokens"] >= 20  # the spaces before , and .
+    assert plain["sha256"] != undone["sha256"]
 
 
 def test_of_its_training_text_a_run_is_shown_what_it_held_out(tmp_path: Path) -> None:
-    (tmp_path / "text.txt").write_text(TEXT * 40)
-    text_run(tmp_path / "run", tmp_path / "text.txt")
-    main(["evaluate", "run", "--out", "own"])
-    main(["evaluate", "run", "--data", "text.txt", "--out", "named"])
-    own, named = (json.loads(next(Path(folder).iterdir()).read_text()) for folder in ("own", "named"))
+    text_run(tmp_path)
+    own, named = evaluated("run"), evaluated("run", "--data", "text.txt")
     assert own["data"] == named["data"]
     assert own["data"]["tokens"] < len(TEXT * 40) / 10
-
-
-def test_a_detokeniser_changes_the_text_and_the_fingerprint(tmp_path: Path) -> None:
-    (tmp_path / "text.txt").write_text(TEXT * 40)
-    (tmp_path / "other.txt").write_text(TEXT * 20)
-    text_run(tmp_path / "run", tmp_path / "text.txt", tokenizer="bytes")
-    for name in ("none", "wikitext"):
-        main(["evaluate", "run", "--data", "other.txt", "--detokeniser", name, "--out", name])
-    plain, undone = (json.loads(next(Path(name).iterdir()).read_text())["data"] for name in ("none", "wikitext"))
-    assert (plain["detokeniser"], undone["detokeniser"]) == ("none", "wikitext")
-    assert plain["tokens"] - undone["tokens"] >= 20  # the spaces before , and .
-    assert plain["sha256"] != undone["sha256"]
 
 
 def test_a_language_model_of_hugging_face_goes_through_the_same_table(
@@ -130,9 +123,7 @@ def test_a_language_model_of_hugging_face_goes_through_the_same_table(
 ) -> None:
     """Without knowledge it needs log K nats per token of its own, and fewer per character where tokens are longer."""
     transformers = pytest.importorskip("transformers", reason="transformers is not installed")
-    (tmp_path / "text.txt").write_text(TEXT * 40)
-    (tmp_path / "other.txt").write_text(TEXT * 20)
-    text_run(tmp_path / "run", tmp_path / "text.txt", "ar")
+    text_run(tmp_path, "ar")
     tokenizer = build_tokenizer("bpe:290", [TEXT * 40])
     config = transformers.GPT2Config(vocab_size=tokenizer.vocab_size, n_positions=32, n_embd=8, n_layer=1, n_head=1)
     model = transformers.GPT2LMHeadModel(config)
@@ -142,8 +133,7 @@ def test_a_language_model_of_hugging_face_goes_through_the_same_table(
     fast_tokenizer(tokenizer).save_pretrained("lm")
     capsys.readouterr()
     main(["evaluate", "run", "lm", "--data", "other.txt", "--rows", "0"])
-    printed = capsys.readouterr().out
-    assert "lm (causal language model)" in printed
+    assert "lm (causal language model)" in capsys.readouterr().out
     found = json.loads(Path("evaluation/likelihood-lm-other.txt.json").read_text())
     size = math.log(tokenizer.vocab_size)
     assert found["likelihood"]["per_token"] == pytest.approx(size, rel=1e-5)
@@ -158,8 +148,7 @@ def test_a_language_model_of_hugging_face_goes_through_the_same_table(
 def test_only_free_cells_of_a_grid_are_counted(tmp_path: Path) -> None:
     config = resolve(replace(recipe("sudoku4"), out=str(tmp_path / "run")))
     saved(config, tmp_path / "run")
-    main(["evaluate", "run", "--rows", "10"])
-    found = record(tmp_path / "run", "likelihood-run-ema-sudoku-4x4")["likelihood"]
+    found = evaluated("run", "--rows", "10")["likelihood"]
     assert found["sequences"] == 10
     assert 10 * 4 <= found["tokens"] <= 10 * 12
 
@@ -177,21 +166,21 @@ def test_columns_are_named_by_what_tells_them_apart(tmp_path: Path) -> None:
 def test_what_cannot_be_evaluated_gets_a_sentence(
     trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert "name at least one run folder" in refusal(capsys, "evaluate")
-    assert "nowhere is not a run" in refusal(capsys, "evaluate", "nowhere")
-    assert f"a run is named twice: {trained}" in refusal(capsys, "evaluate", str(trained), str(trained))
-    assert "markov data is generated and not read from a file, got text.txt" in refusal(
-        capsys, "evaluate", str(trained), "--data", "text.txt"
-    )
-    assert "has 17 tokens, but markov was trained on 5" in refusal(capsys, "evaluate", str(trained), "--data", "digits")
-    (tmp_path / "text.txt").write_text(TEXT * 40)
-    text_run(tmp_path / "run", tmp_path / "text.txt")
-    assert "no intact checkpoint with raw weights" in refusal(capsys, "evaluate", "run", "--weights", "raw")
-    (tmp_path / "short.txt").write_text("the loom")
-    assert "has 8 tokens, but one row needs 16" in refusal(capsys, "evaluate", "run", "--data", "short.txt")
-    (tmp_path / "empty.txt").write_text(" \n")
-    assert "empty.txt is empty" in refusal(capsys, "evaluate", "run", "--data", "empty.txt")
-    unknown = refusal(capsys, "evaluate", "run", "--data", "wikitxt")
-    assert "there is no file, folder or data set wikitxt; did you mean wikitext" in unknown
-    (tmp_path / "file").touch()
-    assert "cannot write" in refusal(capsys, "evaluate", str(trained), "--rows", "5", "--out", "file/here")
+    text_run(tmp_path)
+    Path("short.txt").write_text("the loom")
+    Path("empty.txt").write_text(" \n")
+    Path("file").touch()
+    markov = str(trained)
+    for arguments, sentence in (
+        ([], "name at least one run folder"),
+        (["nowhere"], "nowhere is not a run"),
+        ([markov, markov], f"a run is named twice: {markov}"),
+        ([markov, "--data", "text.txt"], "markov data is generated and not read from a file, got text.txt"),
+        ([markov, "--data", "digits"], "has 17 tokens, but markov was trained on 5"),
+        (["run", "--weights", "raw"], "no intact checkpoint with raw weights"),
+        (["run", "--data", "short.txt"], "has 8 tokens, but one row needs 16"),
+        (["run", "--data", "empty.txt"], "empty.txt is empty"),
+        (["run", "--data", "wikitxt"], "there is no file, folder or data set wikitxt; did you mean wikitext"),
+        ([markov, "--rows", "5", "--out", "file/here"], "cannot write"),
+    ):
+        assert sentence in refusal(capsys, "evaluate", *arguments)

@@ -84,7 +84,7 @@ def test_heat_maps_show_both_posteriors_and_what_the_own_token_tells(
         for network_input, expected in (
             (row.leave_one_out, laws[0] @ grey),
             (row.denoiser, laws[1] @ grey),
-            (row.told, entropy[0] - entropy[1]),
+            (row.added, entropy[0] - entropy[1]),
         ):
             torch.testing.assert_close(torch.from_numpy(network_input).flatten(), expected)
     draw_heat_maps(maps, tmp_path / "maps.png", "an oracle")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tokenloom.cli import main
-from tokenloom.cli.registry import COMMANDS
+from tokenloom.cli.registry import COMMANDS, made
 from tokenloom.cli.summaries import summaries
 
 WITHOUT_TORCH = """
@@ -71,9 +71,7 @@ def test_the_line_of_a_command_is_the_first_paragraph_of_its_help() -> None:
     lines = summaries(COMMANDS.folder, COMMANDS.group)
     assert list(lines) == list(COMMANDS)
     for name, line in lines.items():
-        found = COMMANDS[name]
-        made = found([name]) if getattr(found, "makes_command", False) else found
-        assert line == " ".join((made.__doc__ or "").partition("\n\n")[0].split())
+        assert line == " ".join((made(name, [name]).__doc__ or "").partition("\n\n")[0].split())
         assert line.endswith(".")
 
 

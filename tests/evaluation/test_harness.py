@@ -87,16 +87,9 @@ def write_task(folder: Path, name: str, documents: list[dict[str, Any]], **setti
 
 
 def write_choices(folder: Path, documents: list[dict[str, Any]]) -> None:
-    write_task(
-        folder,
-        "choices",
-        documents,
-        output_type="multiple_choice",
-        doc_to_text="{{question}}",
-        doc_to_choice="choices",
-        doc_to_target="gold",
-        metric_list=[{"metric": "acc"}, {"metric": "acc_norm"}],
-    )
+    asked: Any = {"output_type": "multiple_choice", "doc_to_text": "{{question}}", "doc_to_choice": "choices"}
+    metrics = [{"metric": "acc"}, {"metric": "acc_norm"}]
+    write_task(folder, "choices", documents, doc_to_target="gold", metric_list=metrics, **asked)
 
 
 QUESTIONS = [("aaa", ["aab", "cca"]), ("abc", ["bcb", "acc"]), ("ccb", ["cba", "baa"]), ("bcb", ["aaa", "cbc"])]
@@ -246,22 +239,15 @@ def test_three_kinds_of_tasks_agree_with_enumeration(tmp_path: Path) -> None:
 
 
 def test_a_generation_task_gets_the_only_possible_text(tmp_path: Path) -> None:
-    documents = [{"question": "ab", "answer": "cab"}, {"question": "bc", "answer": "abc"}]
     settings = {"until": ["\n"], "max_gen_toks": 4, "do_sample": False}
     generation: Any = {"output_type": "generate_until", "generation_kwargs": settings, "doc_to_text": "{{question}}"}
-    write_task(
-        tmp_path, "texts", documents, doc_to_target="{{answer}}", metric_list=[{"metric": "exact_match"}], **generation
-    )
+    generation["metric_list"] = [{"metric": "exact_match"}]
     model = oracle(tl.Masked(3), LAPS)
-    report = evaluate_tasks(model, [str(tmp_path)], HarnessOptions(steps=16), tokenizer=Characters(ALPHABET))
-    assert [(figure.metric, figure.value) for figure in report.figures] == [("exact_match", 0.0)]
-    for document in documents:
-        document["answer"] += ALPHABET[(ALPHABET.index(document["answer"][-1]) + 1) % 3]
-    write_task(
-        tmp_path, "texts", documents, doc_to_target="{{answer}}", metric_list=[{"metric": "exact_match"}], **generation
-    )
-    report = evaluate_tasks(model, [str(tmp_path)], HarnessOptions(steps=16), tokenizer=Characters(ALPHABET))
-    assert report.figures[0].value == 1.0
+    for after_ab, after_bc, value in (("cab", "abc", 0.0), ("cabc", "abca", 1.0)):
+        documents = [{"question": "ab", "answer": after_ab}, {"question": "bc", "answer": after_bc}]
+        write_task(tmp_path, "texts", documents, doc_to_target="{{answer}}", **generation)
+        report = evaluate_tasks(model, [str(tmp_path)], HarnessOptions(steps=16), tokenizer=Characters(ALPHABET))
+        assert [(figure.metric, figure.value) for figure in report.figures] == [("exact_match", value)]
     assert report.notes == []
 
 
@@ -304,25 +290,12 @@ def test_what_cannot_be_asked_is_a_sentence(tmp_path: Path) -> None:
 
 def test_the_command_answers_tasks_and_writes_its_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "tasks").mkdir()
-    (tmp_path / "questions.jsonl").write_text(
-        json.dumps({"question": "What light through", "choices": ["yonder window", "qxzzj vvkwq"], "gold": 0})
-    )
-    task = {
-        "task": "light",
-        "dataset_path": "json",
-        "dataset_kwargs": {"data_files": {"test": str(tmp_path / "questions.jsonl")}},
-        "test_split": "test",
-        "output_type": "multiple_choice",
-        "doc_to_text": "{{question}}",
-        "doc_to_choice": "choices",
-        "doc_to_target": "gold",
-        "metric_list": [{"metric": "acc", "aggregation": "mean", "higher_is_better": True}],
-    }
-    (tmp_path / "tasks" / "light.yaml").write_text(json.dumps(task))
+    choices = [" yonder window", " qxzzj vvkwq"]
+    write_choices(tmp_path / "tasks", [{"question": "What light through", "choices": choices, "gold": 0}])
     arguments = ["--tasks", str(tmp_path / "tasks"), "--samples", "8", "--out", str(tmp_path / "out")]
     main(["evaluate", "shakespeare-udm-loo", *arguments])
     shown = capsys.readouterr().out
-    assert "light" in shown
+    assert "choices" in shown
     assert "lower bound, MarkovNELBO, 8 samples per request" in " ".join(shown.split())
     record = json.loads((tmp_path / "out" / "harness-shakespeare-udm-loo.json").read_text())
     assert record["provenance"]["model"] == "shakespeare-udm-loo"

@@ -8,7 +8,7 @@ from tests.training.helpers import saved, tiny
 from tokenloom.data.base import SOURCES
 from tokenloom.data.text import TextSource
 from tokenloom.evaluation.held_out import held_out
-from tokenloom.evaluation.runs import Run, open_run
+from tokenloom.models.opening import Run, open_run
 
 TEXT = "the loom weaves the warp and the weft , and the weaver sings .\n" * 40
 BUNDLED = "shakespeare-udm-loo"

@@ -1,8 +1,6 @@
-"""The page and its pictures are what the kept results say, and those are results of the runs that are defined now."""
+"""The page is what the kept results say, and those are results of the runs that are defined now."""
 
 from pathlib import Path
-
-import pytest
 
 from evidence import command
 from evidence.claim import SEEDS
@@ -36,10 +34,4 @@ def test_the_page_is_what_the_kept_results_say() -> None:
     closing = command.CLOSING.read_text(encoding="utf-8")
     rendered = render(claims, collect(claims, command.KEPT), "pictures/evidence", closing)
     assert (command.DOCS / "evidence.md").read_text(encoding="utf-8") == rendered
-
-
-@pytest.mark.parametrize("name", CLAIMS)
-def test_the_pictures_are_what_the_kept_results_say(name: str, tmp_path: Path) -> None:
-    CLAIMS[name].picture.draw(collect(CLAIMS.values(), command.KEPT), tmp_path / "again.svg")
-    kept = command.DOCS / "pictures" / "evidence" / f"{name}.svg"
-    assert (tmp_path / "again.svg").read_text(encoding="utf-8") == kept.read_text(encoding="utf-8")
+    assert {path.stem for path in (command.DOCS / "pictures" / "evidence").glob("*.svg")} == set(CLAIMS)

@@ -11,9 +11,9 @@ import pytest
 import torch
 
 import tokenloom as tl
-from tokenloom.evaluation.runs import open_run
 from tokenloom.models import bundled
 from tokenloom.models.bundled import FOLDER, bundled_names
+from tokenloom.models.opening import open_run
 from tokenloom.models.store import load_model
 from tokenloom.posteriors import Posterior
 from tokenloom.training.config import from_record
@@ -26,10 +26,10 @@ def test_a_bundled_model_loads_by_name_and_says_what_it_was_trained_on(name: str
     run = open_run(name)
     assert run.name == name
     assert run.results == Path("runs") / name / "evaluation"  # never inside the package
-    assert run.source is not None
+    assert run.model.about.source is not None
     assert run.model.about.data
     assert run.model.about.validation is not None
-    assert run.step
+    assert run.model.about.step
     loaded = tl.load(name).state_dict()
     assert all(torch.equal(value, loaded[key]) for key, value in run.model.state_dict().items())
 

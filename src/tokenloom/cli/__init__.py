@@ -1,4 +1,4 @@
-"""The command line: one command per file.
+"""The command line: one file per command, and one for the two of a clone.
 
 Nothing large is imported before a command is named, so that `--help` is immediate and Ctrl-C is quiet from the start.
 """
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import tyro
 
 OUT_OF_MEMORY = ("out of memory", "can't allocate", "cannot allocate", "storage size calculation overflow")
-"""What PyTorch says where memory ends."""
+"""Substrings of PyTorch's out-of-memory errors."""
 
 
 def main(args: Sequence[str] | None = None) -> None:
@@ -48,7 +48,7 @@ def main(args: Sequence[str] | None = None) -> None:
 
 @contextmanager
 def _ending_at_once() -> Iterator[None]:
-    """Ctrl-C ends the process: an exception inside the libraries that are loaded here can abort them instead."""
+    """Let Ctrl-C end the process: an exception inside the libraries that are loaded here can abort them instead."""
     if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is None:
         yield
         return
@@ -65,7 +65,7 @@ def _ending_at_once() -> Iterator[None]:
 
 
 def fail(sentence: str) -> NoReturn:
-    """Say what is wrong and end with status 2."""
+    """Print what is wrong and exit with status 2."""
     from rich.console import Console
     from rich.markup import escape
 
@@ -74,7 +74,7 @@ def fail(sentence: str) -> NoReturn:
 
 
 def app(args: Sequence[str]) -> "tyro.extras.SubcommandApp":
-    """All commands; only the one that the arguments name is imported (and all of them to write their completion)."""
+    """Return all commands; only the one that the arguments name is imported (and all of them to write completion)."""
     import tyro
 
     from tokenloom.cli.registry import COMMANDS
@@ -90,21 +90,19 @@ def app(args: Sequence[str]) -> "tyro.extras.SubcommandApp":
 
 
 def command(name: str, args: Sequence[str]) -> Callable[..., Any]:
-    """A command; some take their defaults from what the arguments name."""
-    from tokenloom.cli.registry import COMMANDS
+    """Import a command; some take their defaults from what the arguments name."""
+    from tokenloom.cli.registry import made
 
     try:
-        found: Callable[..., Any] = COMMANDS[name]
-        made: Callable[..., Any] = found(args) if getattr(found, "makes_command", False) else found
+        return made(name, args)
     except ValueError as error:
         if args:
             raise
         return _said(str(error))
-    return made
 
 
 def _said(line: str) -> Callable[[], None]:
-    """What stands for a command that is not imported, or cannot be: its line in the help."""
+    """Return a stand-in for a command that is not imported, or cannot be: its line in the help."""
 
     def stand_in() -> None:
         raise ValueError(line)

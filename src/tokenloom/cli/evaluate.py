@@ -3,7 +3,7 @@
 import re
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -15,27 +15,37 @@ from rich.table import Table
 
 from tokenloom import __version__
 from tokenloom.cli.harness_tasks import evaluate_on_tasks
-from tokenloom.cli.ranks import Ranks, ranks
+from tokenloom.cli.ranks import ranks
 from tokenloom.cli.registry import COMMANDS, factory, read_ahead
-from tokenloom.evaluation.causal_lm import CausalLM, is_causal_lm, load_causal_lm
+from tokenloom.evaluation.causal_lm import is_causal_lm, load_causal_lm
 from tokenloom.evaluation.held_out import Fingerprint
-from tokenloom.evaluation.runs import Run, Weights, named, open_runs, placed
 from tokenloom.evaluation.tasks import TASKS, EvaluationTask
 from tokenloom.evaluation.zero_shot import Cell, Progress, Settings, score_language_model, score_run
+from tokenloom.models.opening import Run, Weights, named, open_runs, placed
 from tokenloom.models.store import model_folder
 from tokenloom.objectives.likelihood import Workers
 from tokenloom.support.display import Display
 from tokenloom.support.files import check_writable, write_json
 
-Subject = Run | CausalLM
 Results = dict[str, dict[str, Cell]]
 """Row name -> column name -> figure."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A row of the table, with the name and the folder of its files."""
+
+    row: str
+    name: str
+    folder: Path
+    provenance: dict[str, Any]
+    score: Callable[[str | None, Settings, Progress], Cell]
 
 
 @COMMANDS.register("evaluate")
 @factory
 def evaluate_command(args: Sequence[str]) -> Callable[..., None]:
-    """The command, with the options of the task that the arguments name."""
+    """Return the command with the options of the task that the arguments name."""
     if "--tasks" in args:
         return evaluate_on_tasks
     task = read_ahead(args, "--task") or "likelihood"
@@ -55,14 +65,36 @@ def evaluate(
     """Measure the likelihood of held-out data under trained models (a bound; exact for autoregressive ones)."""
     mine = ranks()
     display = Display(Console(file=sys.stderr, quiet=not mine.first))
+    names = [named(run, part) for run in runs for part in process or (None,)]
+    if not names:
+        raise ValueError("name at least one run folder")
     with display.status("loading"):
-        subjects = _subjects([named(run, part) for run in runs for part in process or (None,)], weights, compile)
-    for folder in {_folder(subject, out) for subject in subjects}:
+        models = [name for name in names if name == "smollm2" or (model_folder(name) is None and is_causal_lm(name))]
+        kinds: tuple[Weights, ...] = ("ema", "raw") if weights == "both" else (weights,)
+        paths = [name for name in names if name not in models]
+        opened = [placed(run, compile) for kind in kinds for run in open_runs(paths, kind)] if paths else []
+        workers = Workers(mine.rank, mine.count, mine.add)
+        subjects = [_of_run(run, workers) for run in opened] + [_of_language_model(name) for name in models]
+    if out is not None:
+        subjects = [replace(subject, folder=Path(out)) for subject in subjects]
+    for folder in {subject.folder for subject in subjects}:
         check_writable(folder)
-    if settings.length is None:
-        settings = replace(settings, length=next((it.length for it in subjects if isinstance(it, Run)), None))
+    if settings.length is None and opened:
+        settings = replace(settings, length=opened[0].length)
     with mine.together():
-        _score_all(subjects, data, settings, out, display, mine)
+        _score_all(subjects, data, settings, display, mine.first)
+
+
+def _of_run(run: Run, workers: Workers) -> Subject:
+    step = "" if run.model.about.step is None else f", step {run.model.about.step:,}"
+    row, score = f"{run.name} ({run.weights}{step})", partial(score_run, run, workers=workers)
+    return Subject(row, f"{run.name}-{run.weights}", run.results, run.provenance(), score)
+
+
+def _of_language_model(name: str) -> Subject:
+    model = load_causal_lm(name)
+    about, score = {"tokenloom": __version__, "model": model.name}, partial(score_language_model, model)
+    return Subject(f"{model.name} (causal language model)", model.name, Path("evaluation"), about, score)
 
 
 def _task_command(kind: type[EvaluationTask]) -> Callable[..., None]:
@@ -89,83 +121,45 @@ def _task_command(kind: type[EvaluationTask]) -> Callable[..., None]:
 
 
 def _score_all(
-    subjects: list[Subject], data: tuple[str, ...], settings: Settings, out: str | None, display: Display, mine: Ranks
+    subjects: list[Subject], data: tuple[str, ...], settings: Settings, display: Display, first: bool
 ) -> None:
-    """Every figure is written as soon as it is known; the tables come at the end, all by the first process."""
+    """Write every figure as soon as it is known, and print the tables at the end; only the first process speaks."""
     results: Results = {}
     written: list[Path] = []
-    total = len(subjects) * max(1, len(data))
+    pairs = [(subject, source) for subject in subjects for source in data or (None,)]
     with display.status("evaluating"):
-        for subject in subjects:
-            row = results.setdefault(row_name(subject), {})
-            for source in data or (None,):
-                what, done = f"{row_name(subject)} on {source or 'its own data'}", len(written)
-                display.update(f"{what}: reading the data", done / total)
-                cell = _score(subject, source, settings, partial(_show_share, display, what, done, total), mine)
-                column = cell.data.name if source is None else column_name(source, data)
-                row[column] = cell
-                if mine.first:
-                    written.append(_write(subject, column, cell, settings, out))
-    console = Console(quiet=not mine.first)
+        for done, (subject, source) in enumerate(pairs):
+            what = f"{subject.row} on {source or 'its own data'}"
+            display.update(f"{what}: reading the data", done / len(pairs))
+            cell = subject.score(source, settings, partial(show_share, display, what, done, len(pairs)))
+            column = cell.data.name if source is None else column_name(source, data)
+            results.setdefault(subject.row, {})[column] = cell
+            if first:
+                name = re.sub(r"[^\w.-]+", "-", f"likelihood-{subject.name}-{column}")
+                record = {"provenance": subject.provenance, "settings": asdict(settings)} | cell.record()
+                written.append(write_json(subject.folder / f"{name}.json", record))
+    console = Console(quiet=not first)
     console.print(figures_table(results))
     console.print(data_table(results))
     for path in written:
         console.print(f"[dim]{path}[/]", highlight=False, soft_wrap=True)
 
 
-def _subjects(names: Sequence[str], weights: Literal["ema", "raw", "both"], compiled: bool) -> list[Subject]:
-    """Runs first, then language models; a name that is neither is refused as a run."""
-    if not names:
-        raise ValueError("name at least one run folder")
-    models = [name for name in names if name == "smollm2" or (model_folder(name) is None and is_causal_lm(name))]
-    kinds: tuple[Weights, ...] = ("ema", "raw") if weights == "both" else (weights,)
-    paths = [name for name in names if name not in models]
-    runs = [placed(run, compiled) for kind in kinds for run in open_runs(paths, kind)] if paths else []
-    return [*runs, *(load_causal_lm(name) for name in models)]
-
-
-def _show_share(display: Display, what: str, done: int, total: int, share: float) -> None:
+def show_share(display: Display, what: str, done: int, total: int, share: float) -> None:
+    """Show how far a piece of work is that comes after `done` of `total` pieces."""
     display.update(what, (done + share) / total)
 
 
-def _score(subject: Subject, source: str | None, settings: Settings, on_progress: Progress, mine: Ranks) -> Cell:
-    if isinstance(subject, Run):
-        return score_run(subject, source, settings, on_progress, Workers(mine.rank, mine.count, mine.add))
-    if source is None:
-        raise ValueError(f"{subject.name} is a language model without data of its own; name the text with --data")
-    return score_language_model(subject, source, settings, on_progress)
-
-
-def row_name(subject: Subject) -> str:
-    """A checkpoint: the run, its weights and its step."""
-    if isinstance(subject, CausalLM):
-        return f"{subject.name} (causal language model)"
-    step = "" if subject.step is None else f", step {subject.step:,}"
-    return f"{subject.name} ({subject.weights}{step})"
-
-
 def column_name(source: str, sources: Sequence[str]) -> str:
-    """The last parts of a path, as many as tell it from the other sources."""
+    """Return the last parts of a path, as many as tell it from the other sources."""
     parts = Path(source).parts
     others = [Path(other).parts for other in sources if other != source]
     known = (count for count in range(1, len(parts)) if all(other[-count:] != parts[-count:] for other in others))
     return source if not Path(source).exists() else "/".join(parts[-next(known, len(parts)) :])
 
 
-def _write(subject: Subject, column: str, cell: Cell, settings: Settings, out: str | None) -> Path:
-    what = f"{subject.name}-{subject.weights}" if isinstance(subject, Run) else subject.name
-    name = re.sub(r"[^\w.-]+", "-", f"likelihood-{what}-{column}")
-    about = subject.provenance() if isinstance(subject, Run) else {"tokenloom": __version__, "model": subject.name}
-    record = {"provenance": about, "settings": asdict(settings)} | cell.record()
-    return write_json(_folder(subject, out) / f"{name}.json", record)
-
-
-def _folder(subject: Subject, out: str | None) -> Path:
-    return Path(out) if out is not None else subject.results if isinstance(subject, Run) else Path("evaluation")
-
-
 def figures_table(results: Results) -> Table:
-    """Nats per token, perplexity, and nats per character for text."""
+    """Return a table of nats per token, perplexity, and nats per character for text."""
     table = Table(title="Held-out likelihood: nats per token ± standard error", title_justify="left", show_lines=True)
     table.add_column("checkpoint", overflow="fold")
     columns = list(dict.fromkeys(name for row in results.values() for name in row))
@@ -182,20 +176,20 @@ def _cell_text(cell: Cell) -> str:
     if cell.data.entropy is not None:
         lines.append(f"entropy {cell.data.entropy:.4f}")
     if cell.per_character is not None:
-        lines.append(f"{cell.per_character:.4f} ± {cell.per_character_error:.4f} per character")
+        nats, error = cell.per_character
+        lines.append(f"{nats:.4f} ± {error:.4f} per character")
     return "\n".join(lines)
 
 
 def data_table(results: Results) -> Table:
-    """What exactly was scored, once for each different tokenisation."""
+    """Return a table of what exactly was scored, once for each different tokenisation."""
     table = Table(title="Data", title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for column in ("data", "tokens", "rows", "packing", "tokenizer", "undone", "sha256"):
         side: Literal["left", "right"] = "right" if column in ("tokens", "rows") else "left"
         whole = column not in ("data", "tokenizer")
         table.add_column(column, overflow="fold", justify=side, no_wrap=whole, min_width=len(column))
-    cells = [(name, cell) for row in results.values() for name, cell in row.items()]
     seen: dict[Fingerprint, tuple[str, int]] = {}
-    for name, cell in cells:
+    for name, cell in ((name, cell) for row in results.values() for name, cell in row.items()):
         seen.setdefault(cell.data.fingerprint, (name, cell.likelihood.sequences))
     for mark, (name, scored) in seen.items():
         rows = f"{scored:,}/{mark.sequences:,} x {mark.length}"

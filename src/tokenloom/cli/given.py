@@ -3,50 +3,41 @@
 import torch
 from torch import Tensor
 
-from tokenloom.evaluation.runs import Run
+from tokenloom.models.model import DiffusionModel
 
 BLANKS = "._0"
 
 
 def read_given(
-    run: Run, prompt: str | None, infill: str | None, length: int | None
+    model: DiffusionModel, prompt: str | None, infill: str | None, length: int | None
 ) -> tuple[tuple[Tensor, Tensor] | None, int | None]:
-    """Given tokens with their flags, from a prompt or from a sequence with blanks; and the length."""
-    length = run.model.length if length is None else length
-    if prompt is None and infill is None:
+    """Return given tokens with their flags, from a prompt or from a sequence with blanks; and the length."""
+    length = model.length if length is None else length
+    text = prompt if infill is None else infill
+    if text is None:
         return None, length
     if prompt is not None and infill is not None:
         raise ValueError("give --prompt or --infill, not both")
-    ids = _template(run, infill) if infill is not None else _encode(run, prompt or "")
+    tokenizer = model.tokenizer
+    ids: list[int | None] = []
+    if tokenizer is None:
+        ids = _cells(text, model.process.vocab_size)
+    else:
+        for index, part in enumerate([text] if infill is None else text.split("_")):
+            ids += ([None] if index else []) + (list(tokenizer.encode(part)) if part else [])
     if length is None:
         raise ValueError("the model does not say how long its sequences are; pass --length")
     if len(ids) > length:
         raise ValueError(f"the given text has {len(ids)} tokens, but a sequence has {length}; shorten it")
-    if infill is not None and run.tokenizer is None and len(ids) < length:
+    if infill is not None and tokenizer is None and len(ids) < length:
         raise ValueError(f"--infill has {len(ids)} cells, but a sequence has {length}; write blanks for the rest")
-    tokens, flags = torch.zeros(length, dtype=torch.int64), torch.zeros(length, dtype=torch.bool)
-    for position, token in enumerate(ids):
-        if token is not None:
-            tokens[position], flags[position] = token, True
-    return (tokens, flags), length
+    ids += [None] * (length - len(ids))
+    tokens = torch.tensor([token or 0 for token in ids], dtype=torch.int64)
+    return (tokens, torch.tensor([token is not None for token in ids], dtype=torch.bool)), length
 
 
-def _encode(run: Run, text: str) -> list[int | None]:
-    return _digits(run, text) if run.tokenizer is None else [*run.tokenizer.encode(text)]
-
-
-def _template(run: Run, text: str) -> list[int | None]:
-    """Blanks as None: every _ of a text is one token, every . _ or 0 of a grid one cell."""
-    if run.tokenizer is None:
-        return _digits(run, text)
-    ids: list[int | None] = []
-    for index, part in enumerate(text.split("_")):
-        ids += ([None] if index else []) + (list(run.tokenizer.encode(part)) if part else [])
-    return ids
-
-
-def _digits(run: Run, text: str) -> list[int | None]:
-    size = run.model.process.vocab_size
+def _cells(text: str, size: int) -> list[int | None]:
+    """Return the cells of a grid, None for a blank."""
     ids: list[int | None] = []
     for place, symbol in enumerate("".join(text.split()), 1):
         if symbol in BLANKS:

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tokenloom.evaluation.harness import HarnessOptions, TaskReport, evaluate_tasks
-from tokenloom.evaluation.runs import open_runs
+from tokenloom.models.opening import open_runs
 from tokenloom.support.files import check_writable, write_json
 
 

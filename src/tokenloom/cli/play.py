@@ -15,7 +15,7 @@ from tokenloom.web.limits import Limits
 
 @dataclass(frozen=True)
 class PlayConfig:
-    """What to show, and to whom."""
+    """Models to show, the address, and limits for visitors."""
 
     models: tyro.conf.Positional[tuple[str, ...]] = ()
     """Bundled names, run folders, model folders or imported models; by default the bundled ones and those in runs/."""
@@ -28,7 +28,7 @@ class PlayConfig:
     open: bool = True
     """Open the page in a browser."""
     limits: Limits = field(default_factory=Limits)
-    """What one visitor may ask for."""
+    """Limits on one visitor's requests."""
 
 
 @COMMANDS.register("play")

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -11,12 +12,13 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
+from tokenloom.cli.evaluate import show_share
 from tokenloom.cli.registry import COMMANDS
 from tokenloom.evaluation.heat_maps import draw_heat_maps, posterior_maps
-from tokenloom.evaluation.held_out import HeldOut, held_out
+from tokenloom.evaluation.held_out import HeldOut, held_out, trained_on
 from tokenloom.evaluation.plots import band, canvas
 from tokenloom.evaluation.probe import Effort, Sensitivity, check_probed, probe
-from tokenloom.evaluation.runs import Run, Weights, open_runs
+from tokenloom.models.opening import Run, Weights, open_runs
 from tokenloom.support.display import Display
 from tokenloom.support.extras import optional
 from tokenloom.support.files import check_writable, write_json
@@ -53,9 +55,15 @@ def probe_command(
     folder = opened[0].results if out is None else Path(out)
     check_writable(folder)
     optional("matplotlib", "evaluate")
+    found: dict[str, tuple[Sensitivity, ...]] = {}
     with display.status("reading the data"):
         sources = [held_out(run, data) for run in opened]
-        found = _measure_all(opened, sources, sequences, times, effort, seed, display)
+        for number, (run, source) in enumerate(zip(opened, sources, strict=True)):
+            generator = torch.Generator().manual_seed(seed)  # the same for every run: equal processes see equal states
+            show = partial(show_share, display, f"probing {run.name} on {source.name}", number, len(opened))
+            show(0.0)
+            x_0, given = source.draw(sequences, generator)
+            found[run.name] = probe(run.model, x_0, times, effort, generator, given, show)
     settings = {"times": times, "sequences": sequences, "weights": weights, "seed": seed} | asdict(effort)
     rows = {name: [asdict(item) for item in results] for name, results in found.items()}
     data_of = {run.name: source.name for run, source in zip(opened, sources, strict=True)}
@@ -65,40 +73,14 @@ def probe_command(
         written += _heat_maps(run, source, folder, seed)
     console = Console()
     console.print(probe_table(found))
-    for name, source_name in data_of.items():
-        console.print(f"[dim]{name} on {source_name}[/]", highlight=False, soft_wrap=True)
-    for path in written:
-        console.print(f"[dim]{path}[/]", highlight=False, soft_wrap=True)
-
-
-def _measure_all(
-    runs: list[Run],
-    sources: list[HeldOut],
-    sequences: int,
-    times: tuple[float, ...],
-    effort: Effort,
-    seed: int,
-    display: Display,
-) -> Results:
-    """One seed for every run, so that equal processes are shown equal states."""
-    found, done = {}, 0
-
-    def advance() -> None:
-        nonlocal done
-        done += 1
-        display.update(f"probing {run.name}", done / (len(runs) * len(times)))
-
-    for run, source in zip(runs, sources, strict=True):
-        display.update(f"probing {run.name} on {source.name}", done / (len(runs) * len(times)))
-        generator = torch.Generator().manual_seed(seed)
-        x_0, given = source.draw(sequences, generator)
-        found[run.name] = probe(run.model, x_0, times, effort, generator, given, advance)
-    return found
+    for line in (*(f"{name} on {source_name}" for name, source_name in data_of.items()), *written):
+        console.print(f"[dim]{line}[/]", highlight=False, soft_wrap=True)
 
 
 def _heat_maps(run: Run, source: HeldOut, folder: Path, seed: int) -> list[Path]:
-    """Heat maps of the first held-out image, where the process has both posteriors everywhere."""
-    if run.source is None or not run.source.is_image or run.model.process.reveals:
+    """Draw heat maps of the first held-out image, where the process has both posteriors everywhere."""
+    own = trained_on(run.model)
+    if own is None or not own.is_image or run.model.process.reveals:
         return []
     generator = torch.Generator().manual_seed(seed)
     image = source.draw(1, generator)[0][0]
@@ -108,7 +90,7 @@ def _heat_maps(run: Run, source: HeldOut, folder: Path, seed: int) -> list[Path]
 
 
 def draw_probe(found: Results, path: Path) -> Path:
-    """Both measures over time, one line per run, with bands of two standard errors."""
+    """Draw both measures over time, one line per run, with bands of two standard errors."""
     with canvas(path, 1, 2, 9.0, 3.6) as (figure, axes):
         for number, (name, results) in enumerate(found.items()):
             t = [result.t for result in results]
@@ -126,7 +108,7 @@ def draw_probe(found: Results, path: Path) -> Path:
 
 
 def probe_table(found: Results) -> Table:
-    """Total variation over time, one row per run."""
+    """Return a table of total variation over time, one row per run."""
     table = Table(title="Total variation to the mean over substitutes (0 = leave-one-out)", title_justify="left")
     table.add_column("run", overflow="fold")
     times = [result.t for result in next(iter(found.values()))]

@@ -12,6 +12,12 @@ from tokenloom.support.registry import Directory
 COMMANDS: Directory[Any] = Directory("command", "tokenloom.commands", "tokenloom.cli")
 
 
+def made(name: str, args: Sequence[str]) -> Callable[..., Any]:
+    """Return the command of a name, for these arguments."""
+    found: Callable[..., Any] = COMMANDS[name]
+    return found(args) if getattr(found, "makes_command", False) else found
+
+
 def factory(make: Callable[[Sequence[str]], Callable[..., None]]) -> Callable[[Sequence[str]], Callable[..., None]]:
     """Mark a function that makes the command from the arguments."""
     make.makes_command = True  # type: ignore[attr-defined]
@@ -19,7 +25,7 @@ def factory(make: Callable[[Sequence[str]], Callable[..., None]]) -> Callable[[S
 
 
 def read_ahead(args: Sequence[str], key: str) -> str | None:
-    """The value of an option among the arguments, before they are parsed."""
+    """Return the value of an option among the arguments, before they are parsed."""
     for index, argument in enumerate(args):
         if argument == key and index + 1 < len(args):
             return args[index + 1]

@@ -13,11 +13,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tokenloom.cli.ranks import Ranks
-from tokenloom.evaluation.runs import Run
+from tokenloom.cli.ranks import ranks
+from tokenloom.data.decoder import Decoder
 from tokenloom.samplers import Samples
+from tokenloom.support.display import Display
 from tokenloom.support.files import check_writable, replacing, write_json
 from tokenloom.support.reading import read_json
+from tokenloom.support.words import counted
 
 MAY_CHANGE = ("num", "batch")
 """Options that change no row."""
@@ -25,30 +27,54 @@ Draw = Callable[[range], Samples]
 
 
 def is_folder(path: Path | None) -> bool:
-    """Whether --out names a folder: it is one, or has no ending."""
+    """Return whether --out names a folder: it is one, or has no ending."""
     return path is not None and (path.is_dir() or not path.suffix)
 
 
-def shard_file(folder: Path, number: int) -> Path:
-    """The file of a shard."""
-    return folder / f"samples-{number:05}.jsonl"
+def write_shards(
+    folder: Path, about: dict[str, Any], num: int, batch: int, draw: Draw, decode: Decoder, display: Display
+) -> None:
+    """Write the missing shards of this process, drawn `batch` rows at a time, and `about`, which decides their rows."""
+    mine, size = ranks(), about["shard"]
+    check_folder(folder, about)
+    if mine.first:
+        write_json(folder / "samples.json", about)
+    missing = []
+    for number in range(mine.rank, -(-num // size), mine.count):
+        rows, path = range(number * size, min((number + 1) * size, num)), folder / f"samples-{number:05}.jsonl"
+        if not path.is_file() or path.read_bytes().count(b"\n") < len(rows):  # a smaller --num made it shorter
+            missing.append((path, rows))
+    with display.status("sampling"):
+        for done, (path, rows) in enumerate(missing):
+            display.update(f"process {mine.rank + 1} of {mine.count}: {path.name}", done / len(missing))
+            with replacing(path) as partial, partial.open("w", encoding="utf-8") as stream:
+                for first in range(rows.start, rows.stop, batch):
+                    part = range(first, min(first + batch, rows.stop))
+                    stream.writelines(_lines(part, draw(part), decode))
+    written = counted(len(missing), "shard")
+    display.console.print(f"process {mine.rank + 1} of {mine.count} wrote {written} to {folder}", highlight=False)
 
 
-def begin(folder: Path, about: dict[str, Any], ranks: Ranks) -> None:
-    """Write what the rows are drawn with, or raise if there are rows of other settings already."""
+def _lines(rows: range, samples: Samples, decode: Decoder) -> Iterator[str]:
+    columns = (decode(samples.tokens), samples.tokens.tolist(), samples.evaluations.tolist())
+    for row, text, ids, cost in zip(rows, *columns, strict=True):
+        yield json.dumps({"row": row, "sample": text, "tokens": ids, "evaluations": cost}) + "\n"
+
+
+def check_folder(folder: Path, about: dict[str, Any]) -> None:
+    """Raise if the folder holds other files, or rows that were drawn with other settings."""
     check_writable(folder)
     path = folder / "samples.json"
-    others = [file.name for file in folder.iterdir() if not file.name.startswith((".", "samples"))]
-    if others and not path.is_file():
-        raise ValueError(f"{folder} holds other files, such as {others[0]}; name a new folder with --out for samples")
     if path.is_file():
         differences = _differences(read_json(path), about)
         if differences:
             raise ValueError(
                 f"{folder} holds samples with other settings ({', '.join(differences)}); choose another --out"
             )
-    if ranks.first:
-        write_json(path, about)
+        return
+    others = [file.name for file in folder.iterdir() if not file.name.startswith((".", "samples"))]
+    if others:
+        raise ValueError(f"{folder} holds other files, such as {others[0]}; name a new folder with --out for samples")
 
 
 def _differences(before: Any, after: dict[str, Any], where: str = "") -> list[str]:
@@ -64,34 +90,3 @@ def _differences(before: Any, after: dict[str, Any], where: str = "") -> list[st
         else:
             found.append(f"{where}{key}: {first}, now {second}")
     return found
-
-
-def missing(folder: Path, num: int, size: int, ranks: Ranks) -> list[tuple[Path, range]]:
-    """The shards of this process that are not there, each with its rows; one that was shorter is drawn again."""
-    found = []
-    for number in range(ranks.rank, -(-num // size), ranks.count):
-        rows, path = range(number * size, min((number + 1) * size, num)), shard_file(folder, number)
-        if _lines_in(path) < len(rows):
-            found.append((path, rows))
-    return found
-
-
-def _lines_in(path: Path) -> int:
-    if not path.is_file():
-        return 0
-    with path.open("rb") as stream:
-        return sum(1 for _ in stream)
-
-
-def write_shard(path: Path, rows: range, batch: int, draw: Draw, run: Run) -> None:
-    """Draw the rows of a shard, `batch` at a time, and give them their name when all are there."""
-    with replacing(path) as partial, partial.open("w", encoding="utf-8") as stream:
-        for first in range(rows.start, rows.stop, batch):
-            part = range(first, min(first + batch, rows.stop))
-            stream.writelines(_lines(part, draw(part), run))
-
-
-def _lines(rows: range, samples: Samples, run: Run) -> Iterator[str]:
-    texts, tokens = run.decoder(samples.tokens), samples.tokens.tolist()
-    for row, text, ids, cost in zip(rows, texts, tokens, samples.evaluations.tolist(), strict=True):
-        yield json.dumps({"row": row, "sample": text, "tokens": ids, "evaluations": cost}) + "\n"

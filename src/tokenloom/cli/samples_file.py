@@ -8,13 +8,12 @@ import torch
 from torch import Tensor
 
 from tokenloom.data.decoder import Decoder
-from tokenloom.evaluation.runs import Run
 from tokenloom.support.extras import optional
 from tokenloom.support.files import check_target, check_writable, replacing, write_json
 
 
 def check_out(path: Path, decoder: Decoder, length: int | None) -> None:
-    """Say before the work that its samples could not be written, or not in the format that the name asks for."""
+    """Raise, before the work, if samples could not be written, or not in the format that the name asks for."""
     check_target(path)
     if path.suffix == ".png":
         optional("matplotlib.image", "evaluate")
@@ -28,17 +27,11 @@ def check_out(path: Path, decoder: Decoder, length: int | None) -> None:
     check_writable(path.parent)
 
 
-def write_samples(path: Path, record: dict[str, Any], tokens: Tensor, run: Run) -> None:
-    """The record, or for .png the picture."""
-    if path.suffix == ".png":
-        with replacing(path) as partial:
-            draw_picture(partial, tokens, run.model.process.vocab_size)
-    else:
+def write_samples(path: Path, record: dict[str, Any], tokens: Tensor, vocab_size: int) -> None:
+    """Write the record, or for .png the square sequences as grey images, eight per row."""
+    if path.suffix != ".png":
         write_json(path, record)
-
-
-def draw_picture(path: Path, tokens: Tensor, vocab_size: int) -> None:
-    """Square sequences as grey images, eight per row."""
+        return
     side = math.isqrt(tokens.shape[1])
     images = tokens.view(-1, side, side).double() / (vocab_size - 1)
     columns = min(8, len(images))
@@ -46,4 +39,5 @@ def draw_picture(path: Path, tokens: Tensor, vocab_size: int) -> None:
     tiles = torch.nn.functional.pad(torch.cat([images, blank]), (1, 1, 1, 1), value=0.5)
     rows = tiles.view(-1, columns, side + 2, side + 2).transpose(1, 2).reshape(-1, columns * (side + 2))
     large = rows.repeat_interleave(8, 0).repeat_interleave(8, 1).numpy()
-    optional("matplotlib.image", "evaluate").imsave(path, large, cmap="gray", vmin=0, vmax=1)
+    with replacing(path) as partial:
+        optional("matplotlib.image", "evaluate").imsave(partial, large, cmap="gray", vmin=0, vmax=1)

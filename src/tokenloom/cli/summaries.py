@@ -1,4 +1,4 @@
-"""What `tokenloom --help` says of every command, read from the source: importing them all would load PyTorch.
+"""The lines of `tokenloom --help`, read from the source of every command: importing them all would load PyTorch.
 
 It is the first paragraph of a docstring: that of the function named like the command, which a factory makes inside, or
 else of the function that is registered.
@@ -12,7 +12,7 @@ from importlib.util import find_spec
 
 
 def summaries(folder: str, group: str) -> dict[str, str]:
-    """Every command and its line: those registered by modules of a package, and the entry points of a group."""
+    """Return every command and its line: those registered by modules of a package, and entry points of a group."""
     package = find_spec(folder)
     places = package.submodule_search_locations if package else None
     inside = [found for module in pkgutil.iter_modules(places, f"{folder}.") for found in _registered(module.name)]
@@ -21,7 +21,7 @@ def summaries(folder: str, group: str) -> dict[str, str]:
 
 
 def _registered(module: str) -> Iterator[tuple[str, str]]:
-    """The commands that a module registers, with their docstrings."""
+    """Yield the commands that a module registers, with their docstrings."""
     functions = _functions(module)
     documented = {function.name: text for function in functions if (text := ast.get_docstring(function))}
     for function in functions:
@@ -32,7 +32,7 @@ def _registered(module: str) -> Iterator[tuple[str, str]]:
 
 
 def _of_entry_point(point: EntryPoint) -> str:
-    """The docstring of a command elsewhere; what is wrong with its package is said when the command is used."""
+    """Return the docstring of a command elsewhere; what is wrong with its package is said when the command is used."""
     try:
         functions = {function.name: function for function in _functions(point.module)}
     except Exception:
@@ -42,7 +42,7 @@ def _of_entry_point(point: EntryPoint) -> str:
 
 
 def _functions(module: str) -> list[ast.FunctionDef]:
-    """The functions in the source of a module, which is found but not imported."""
+    """Return the functions in the source of a module, which is found but not imported."""
     spec = find_spec(module)
     if spec is None or spec.loader is None:
         raise ModuleNotFoundError(module)

@@ -31,7 +31,7 @@ from tokenloom.training.snapshot import check_free
 @COMMANDS.register("train")
 @factory
 def train_command(args: Sequence[str]) -> Callable[..., None]:
-    """The command, with the defaults of the recipe, config or run that the arguments name."""
+    """Return the command with the defaults of the recipe, config or run that the arguments name."""
     default = _default(args)
 
     def train(
@@ -40,19 +40,19 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
         resume: str | None = None,
     ) -> None:
         """Train a model: a recipe, a method, and whatever you override."""
-        given = {
-            argument.split("=")[0].removeprefix("--").replace("-", "_") for argument in args if argument[:2] == "--"
-        }
+        options = [argument.partition("=")[0] for argument in args if argument.startswith("--")]
+        given = [option.removeprefix("--").replace("-", "_") for option in options]
         resolved = resolve(replace(settings, fit=tuple(name for name in settings.fit if name not in given)))
+        folder, first = Path(resolved.out or ""), os.environ.get("RANK", "0") == "0"
         if resume is None:
-            check_free(Path(resolved.out or ""))
-        check_writable(Path(resolved.out or ""))
+            check_free(folder)
+        check_writable(folder)
         try:
-            result = run_training(resolved, resume is not None, Reporter(quiet=os.environ.get("RANK", "0") != "0"))
+            result = run_training(resolved, resume is not None, Reporter(quiet=not first))
         finally:
             with suppress(OSError):
-                Path(resolved.out or "").rmdir()  # which only an empty folder allows: a run that never began
-        if result is not None and os.environ.get("RANK", "0") == "0":
+                folder.rmdir()  # only an empty folder can be removed: a run that never began
+        if result is not None and first:
             Console().print(result_table(resolved, result))
         if result is not None and result.stopped_by is not None:
             Console(stderr=True).print(
@@ -65,7 +65,7 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
 
 
 def _default(args: Sequence[str]) -> TrainConfig:
-    """--resume over --config over --from over --recipe, read ahead so that their values show as defaults."""
+    """Read --resume, else --config, else --from, else --recipe ahead, so that their values show as defaults."""
     named = {key: read_ahead(args, key) for key in ("--resume", "--config", "--from", "--recipe")}
     if named["--resume"] is not None:
         folder = Path(named["--resume"])
@@ -73,14 +73,11 @@ def _default(args: Sequence[str]) -> TrainConfig:
             raise ValueError(f"{folder} is not a run to resume: it holds no config.json")
         return replace(read_config(folder / "config.json"), out=str(folder))
     if named["--config"] is not None:
-        return _of_kinds(replace(read_config(Path(named["--config"])), out=None), args)
-    if named["--from"] is not None:
-        return _of_kinds(settings_from(named["--from"]), args)
-    return _of_kinds(recipe(named["--recipe"] or "markov"), args)
-
-
-def _of_kinds(config: TrainConfig, args: Sequence[str]) -> TrainConfig:
-    """The config with the options of another kind of data or network, where the arguments name one."""
+        config = replace(read_config(Path(named["--config"])), out=None)
+    elif named["--from"] is not None:
+        config = settings_from(named["--from"])
+    else:
+        config = recipe(named["--recipe"] or "markov")
     data, network = read_ahead(args, "--data.kind"), read_ahead(args, "--network.kind")
     if data is not None and data != config.data.kind:
         config = replace(config, data=_like(SOURCES[data](kind=data), config.data))
@@ -90,22 +87,20 @@ def _of_kinds(config: TrainConfig, args: Sequence[str]) -> TrainConfig:
 
 
 def _like(fresh: Any, before: Any) -> Any:
-    """Options of another kind, with what the two have in common carried over."""
+    """Carry over to options of another kind what the two have in common."""
     shared = {item.name for item in fields(fresh)} & {item.name for item in fields(before)} - {"kind"}
     return replace(fresh, **{name: getattr(before, name) for name in shared})
 
 
 def result_table(config: TrainConfig, result: Result) -> Table:
-    """What was trained and what it reached."""
+    """Return a table of what was trained and what it reached."""
     table = Table(title=f"{config.recipe}: {result.folder}", title_justify="left", show_header=False)
     resumed = f" since step {result.resumed_at:,}" if result.resumed_at else ""
+    steps = counted(result.steps, "step")
     rows = [
         ("method", f"{config.method}, predicts {result.predicts}, minimises {config.objective}"),
         ("network", f"{result.network}, {result.parameters:,} parameters"),
-        (
-            "trained",
-            f"{counted(result.steps, 'step')}, {result.tokens:,} tokens, {result.minutes:.1f} minutes{resumed}",
-        ),
+        ("trained", f"{steps}, {result.tokens:,} tokens, {result.minutes:.1f} minutes{resumed}"),
     ]
     for name, figure in result.figures.items():
         which = "validation bound" if len(result.figures) == 1 else f"bound, {name}"

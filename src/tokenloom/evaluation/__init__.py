@@ -1,1 +1,1 @@
-"""What a model is worth: likelihood, metrics of samples, judges, and the leave-one-out probe."""
+"""Evaluation of models: likelihood, metrics of samples, judges, and the leave-one-out probe."""

@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from tokenloom.models.interop.importing import is_denoiser
 from tokenloom.models.tokenizer import END_OF_TEXT
@@ -24,7 +25,7 @@ from tokenloom.support.hub import hub_or_cache
 from tokenloom.support.reading import read_json
 
 ELEMENTS = 1 << 27
-"""Logits computed at once, at most (512 MB)."""
+"""Most logits computed at once (512 MB)."""
 
 
 @dataclass(frozen=True)
@@ -36,25 +37,23 @@ class CausalLM:
     tokenizer: Any
     end: int | None
     context: int
-    """The most tokens it reads at once."""
+    """Most tokens that it reads at once."""
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Ids without any token added."""
-        if not texts:
-            return []
-        ids: list[list[int]] = self.tokenizer(list(texts), add_special_tokens=False)["input_ids"]
+        """Return the ids of every text, without any token added."""
+        ids: list[list[int]] = self.tokenizer(list(texts), add_special_tokens=False)["input_ids"] if texts else []
         return ids
 
     @property
     def end_text(self) -> str:
-        """What separates documents, as text."""
+        """The separator of documents, as text."""
         return "" if self.end is None else str(self.tokenizer.convert_ids_to_tokens(self.end))
 
     @torch.inference_mode()
     def token_nats(
         self, sequences: Sequence[Sequence[int]], on_progress: Callable[[float], object] = lambda share: None
     ) -> list[Tensor]:
-        """For every sequence the nats of its second to last token, each given all tokens before it, in float64."""
+        """Return, for every sequence, the nats of its second to last token given all tokens before it, in float64."""
         longest = max((len(ids) for ids in sequences), default=0)
         if longest > self.context:
             raise ValueError(f"{self.name} reads at most {self.context} tokens at once, got a sequence of {longest}")
@@ -66,22 +65,18 @@ class CausalLM:
         return results
 
     def _batch_nats(self, sequences: Sequence[Sequence[int]]) -> list[Tensor]:
-        """Padded at the end, where no earlier token looks."""
-        width = max([1, *(len(ids) for ids in sequences)])
         device = next(self.model.parameters()).device
-        tokens = torch.zeros(len(sequences), width, dtype=torch.int64)
-        seen = torch.zeros_like(tokens)
-        for row, ids in enumerate(sequences):
-            tokens[row, : len(ids)] = torch.tensor(ids, dtype=torch.int64)
-            seen[row, : len(ids)] = 1
-        logits = self.model(input_ids=tokens.to(device), attention_mask=seen.to(device)).logits[:, :-1].float()
-        target = logits.gather(-1, tokens[:, 1:].to(device).unsqueeze(-1)).squeeze(-1)
+        rows = [torch.tensor(ids or [0], dtype=torch.int64) for ids in sequences]
+        tokens = pad_sequence(rows, batch_first=True).to(device)  # at the end, which no earlier token sees
+        seen = pad_sequence([torch.ones_like(row) for row in rows], batch_first=True).to(device)
+        logits = self.model(input_ids=tokens, attention_mask=seen).logits[:, :-1].float()
+        target = logits.gather(-1, tokens[:, 1:].unsqueeze(-1)).squeeze(-1)
         nats = (logits.logsumexp(-1) - target).double().cpu()
         return [nats[row, : max(0, len(ids) - 1)] for row, ids in enumerate(sequences)]
 
 
 def is_causal_lm(path: str | Path) -> bool:
-    """Whether this is a folder of Hugging Face that is not a denoiser, or a GGUF file."""
+    """Return whether this is a folder of Hugging Face that is not a denoiser, or a GGUF file."""
     path = Path(path)
     if os.path.isfile(path):
         return path.suffix == ".gguf"
@@ -93,7 +88,7 @@ def is_causal_lm(path: str | Path) -> bool:
 
 
 def load_causal_lm(name: str) -> CausalLM:
-    """By folder, GGUF file, the name smollm2, or a name on the Hub such as gpt2-large."""
+    """Load a model by folder, GGUF file, the name smollm2, or a name on the Hub such as gpt2-large."""
     if name == "smollm2":
         return _load(_smollm2(), name)
     if is_causal_lm(name):
@@ -127,7 +122,7 @@ def _load(source: Path | str, name: str) -> CausalLM:
         optional("gguf", "evaluate")
     safe = True if file is None else None  # a GGUF file is neither safetensors nor a pickle
     try:
-        with hub_or_cache(local=isinstance(source, Path)), redirect_stderr(StringIO()):  # it cannot do without bars
+        with hub_or_cache(local=isinstance(source, Path)), redirect_stderr(StringIO()):  # its bars cannot be disabled
             tokenizer = library.AutoTokenizer.from_pretrained(where, gguf_file=file, trust_remote_code=False)
             model = library.AutoModelForCausalLM.from_pretrained(
                 where, gguf_file=file, use_safetensors=safe, dtype=torch.float32, trust_remote_code=False
@@ -138,14 +133,13 @@ def _load(source: Path | str, name: str) -> CausalLM:
                 f"the language model {name} needs code of its own, which is never run here; "
                 "give a model that transformers knows, a GGUF file or smollm2"
             ) from error
-        told = isinstance(error, OSError | ValueError)  # anything else is how a damaged file breaks their code
-        reason = " ".join(str(error).split())[:200] if told else "its files are damaged, or not those of a model"
+        says_why = isinstance(error, OSError | ValueError)  # anything else is how a damaged file breaks their code
+        reason = " ".join(str(error).split())[:200] if says_why else "its files are damaged, or not those of a model"
         raise ValueError(
             f"the language model {name} could not be loaded with transformers ({type(error).__name__}: {reason}); "
             "give the folder of a model with safetensors, a GGUF file or smollm2"
         ) from error
-    vocabulary = tokenizer.get_vocab()
-    end = vocabulary.get(END_OF_TEXT, tokenizer.eos_token_id)
+    end = tokenizer.get_vocab().get(END_OF_TEXT, tokenizer.eos_token_id)
     context = getattr(model.config, "max_position_embeddings", None) or tokenizer.model_max_length
     device = "cuda" if torch.cuda.is_available() else "cpu"
     return CausalLM(name, model.eval().to(device), tokenizer, end, int(context))

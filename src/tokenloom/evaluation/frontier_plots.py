@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tokenloom.evaluation.frontier import Record, curves, data_entropy
-from tokenloom.evaluation.plots import COLOURS, DASHES, INK, canvas
+from tokenloom.evaluation.plots import INK, canvas, line_style
 from tokenloom.support.extras import optional
 from tokenloom.support.files import replacing
 
@@ -12,24 +12,18 @@ AXES = ("unigram entropy of a sample, nats", "generative perplexity")
 
 
 def draw_png(records: Sequence[Record], path: Path) -> None:
-    """Perplexity (logarithmic) against entropy; the data's entropy is the vertical line, the data the star."""
+    """Draw perplexity (logarithmic) against entropy; the data is the star, its entropy the vertical line."""
     with canvas(path, 1, 1, 7.6, 5.6) as (_, grid):
         axes = grid[0][0]
         for number, (family, members) in enumerate(curves(records).items()):
             ordered = sorted(members, key=lambda record: record["entropy"])
-            colour, dash = COLOURS[number % len(COLOURS)], DASHES[number // len(COLOURS) % len(DASHES)]
             axes.errorbar(
                 [record["entropy"] for record in ordered],
                 [record["perplexity"] for record in ordered],
                 xerr=[record["entropy_error"] for record in ordered],
                 yerr=[record["perplexity"] * record["nats_error"] for record in ordered],
-                fmt=dash,
-                marker="o",
-                markersize=4,
-                linewidth=1.5,
-                elinewidth=0.8,
-                color=colour,
                 label=family,
+                **{"marker": "o", "markersize": 4, "linewidth": 1.5, "elinewidth": 0.8} | line_style(number),
             )
         for record in records:
             if record["source"] == "data":
@@ -46,7 +40,7 @@ def draw_png(records: Sequence[Record], path: Path) -> None:
 
 
 def draw_html(records: Sequence[Record], path: Path) -> None:
-    """The same with plotly; a point under the pointer shows its settings."""
+    """Draw the same with plotly; a point under the pointer shows its settings."""
     graph = optional("plotly.graph_objects", "evaluate")
     figure = graph.Figure()
     groups = {**curves(records), **{record["source"]: [record] for record in records if record["source"] != "model"}}

@@ -16,10 +16,10 @@ from torch import Generator, Tensor
 from tokenloom.evaluation.plots import FloatArray, canvas, picture
 from tokenloom.models.evaluating import evaluating
 from tokenloom.models.protocol import Model
-from tokenloom.posteriors import Denoiser, LeaveOneOut, OverTokens, convert_at
+from tokenloom.posteriors import Denoiser, LeaveOneOut, convert_at
 
 PIXEL = 1.75
-"""Inches of a picture."""
+"""Side of a picture in inches."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Maps:
     noisy: FloatArray
     leave_one_out: FloatArray
     denoiser: FloatArray
-    told: FloatArray
+    added: FloatArray
 
 
 @torch.inference_mode()
@@ -40,7 +40,7 @@ def posterior_maps(
     times: Sequence[float],
     generator: Generator | None = None,
 ) -> tuple[Maps, ...]:
-    """Noise a square image of grey levels to each time and read both posteriors."""
+    """Corrupt a square image of grey levels to each time and read both posteriors."""
     side, levels = round(image.numel() ** 0.5), model.process.vocab_size
     if side * side != image.numel():
         raise ValueError(f"heat maps are for square images, got {image.numel()} pixels")
@@ -50,31 +50,27 @@ def posterior_maps(
     with evaluating(model):
         prediction = model.predict(noisy)
     posteriors = [convert_at(prediction, kind, noisy, model.process) for kind in (LeaveOneOut, Denoiser)]
-    means, entropies = zip(*(_summary(posterior, levels) for posterior in posteriors), strict=True)
-    grids = [noisy.tokens.double().cpu() / (levels - 1), *means, entropies[0] - entropies[1]]
+    laws = [posterior.log_probs.double().exp().cpu() for posterior in posteriors]
+    grey = torch.linspace(0, 1, levels, dtype=torch.float64)
+    entropies = [torch.special.entr(law).sum(-1) for law in laws]
+    grids = [noisy.tokens.double().cpu() / (levels - 1), *(law @ grey for law in laws), entropies[0] - entropies[1]]
     pictures = [grid.view(-1, side, side).numpy().astype(np.float64) for grid in grids]
     return tuple(Maps(t, *(stack[row] for stack in pictures)) for row, t in enumerate(times))
 
 
-def _summary(posterior: OverTokens, levels: int) -> tuple[Tensor, Tensor]:
-    law = posterior.log_probs.double().exp().cpu()
-    grey = torch.linspace(0, 1, levels, dtype=torch.float64)
-    return law @ grey, torch.special.entr(law).sum(-1)
-
-
 def draw_heat_maps(maps: Sequence[Maps], path: Path, title: str) -> Path:
-    """One row per time; the columns are x_t, the two posteriors and what the own token tells."""
+    """Draw one row per time; the columns are x_t, the two posteriors and the information in the own token."""
     titles = ("noisy", "leave-one-out", "denoiser", "added by its own token")
-    most = max(float(np.abs(row.told).max()) for row in maps)
+    most = max(float(np.abs(row.added).max()) for row in maps)
     with canvas(path, len(maps), 4, 4 * PIXEL + 1.4, len(maps) * PIXEL + 0.7) as (figure, axes):
         figure.suptitle(title, x=0.01, ha="left")
         for row, line in zip(maps, axes, strict=True):
             for axis, values in zip(line[:3], (row.noisy, row.leave_one_out, row.denoiser), strict=True):
                 grey = picture(axis, values, "gray_r", 0, 1)
-            told = picture(line[3], row.told, "RdBu_r", -most, most)
+            added = picture(line[3], row.added, "RdBu_r", -most, most)
             line[0].set_ylabel(f"t = {row.t:g}")
         for axis, text in zip(axes[0], titles, strict=True):
             axis.set_title(text)
         figure.colorbar(grey, ax=list(axes[:, 2]), shrink=0.6, label="mean grey level")
-        figure.colorbar(told, ax=list(axes[:, 3]), shrink=0.6, label="nats")
+        figure.colorbar(added, ax=list(axes[:, 3]), shrink=0.6, label="nats")
     return path

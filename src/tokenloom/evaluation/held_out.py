@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from tokenloom.data.base import SOURCES, Dataset, Outline, Source, take
+from tokenloom.data.base import SOURCES, Dataset, Outline, Source, source_of, take
 from tokenloom.data.decoder import Decoder, text
 from tokenloom.data.detokenise import Detokeniser
 from tokenloom.data.documents import corpus_of, text_files
@@ -25,11 +25,13 @@ from tokenloom.data.hub_text import HUB, hub_corpus
 from tokenloom.data.packing import Packing, check_packing
 from tokenloom.data.text import TextSource, detokenised, is_hub, own_splits, packed
 from tokenloom.data.token_cache import cached_rows, default_cache, digest
-from tokenloom.evaluation.runs import Run
+from tokenloom.models.model import DiffusionModel
+from tokenloom.models.opening import Run
 from tokenloom.models.tokenizer import Tokenizer
 from tokenloom.types import Flags, Tokens
 
 CHUNK = 1 << 16
+"""Rows converted and hashed at a time."""
 SLICE = "held_out.txt"
 """Held-out text that a model folder may hold."""
 
@@ -40,17 +42,17 @@ DETOKENISERS: dict[str, Detokeniser] = {
     "lambada": "lambada",
     "scientific_papers/pubmed": "scientific_papers",
 }
-"""What the field undoes before it scores these sets of the Hub."""
+"""Detokenisers that the field applies before it scores these sets of the Hub."""
 
 
 @dataclass(frozen=True)
 class TextOptions:
-    """How text becomes rows."""
+    """Options that decide how text becomes rows."""
 
     packing: Packing | None = None
-    """How documents become rows; by default as the run did it."""
+    """Way in which documents become rows; by default that of the run."""
     detokeniser: Detokeniser | None = None
-    """What is undone first; by default what the field does for sets of the Hub, and none for files."""
+    """Tokenisation that is undone first; by default as the field does for sets of the Hub, and none for files."""
 
 
 AS_THE_RUN = TextOptions()
@@ -61,7 +63,7 @@ class Fingerprint:
     """Everything that two figures must share to be comparable."""
 
     sha256: str
-    """Of all held-out tokens."""
+    """Checksum of all held-out tokens."""
     sequences: int
     tokens: int
     length: int
@@ -76,7 +78,6 @@ class HeldOut:
 
     name: str
     rows: Tensor
-    vocab_size: int
     fingerprint: Fingerprint
     decode: Decoder
     draw_rows: Callable[[Tensor, Generator], tuple[Tokens, Flags | None]] | None = None
@@ -85,7 +86,7 @@ class HeldOut:
     """The exact entropy in nats per token, where known."""
 
     def draw(self, count: int | None, generator: Generator) -> tuple[Tokens, Flags | None]:
-        """At most `count` rows, evenly spread over all (all of them for None), and their given positions."""
+        """Return at most `count` rows, evenly spread over all (all of them for None), and their given positions."""
         total = len(self.rows)
         if count is not None and count < 1:
             raise ValueError(f"the number of sequences must be at least 1, got {count}")
@@ -93,36 +94,48 @@ class HeldOut:
         index = torch.arange(wanted) * total // wanted
         return (take(self.rows, index), None) if self.draw_rows is None else self.draw_rows(index, generator)
 
-    @property
-    def tokenizer(self) -> Tokenizer | None:
-        """The tokenizer of text."""
-        return self.decode.tokenizer
-
     def characters(self, rows: Tokens) -> int | None:
-        """How many characters the rows spell, ends of documents left out; None where data is not text."""
-        if self.tokenizer is None:
+        """Count the characters that the rows spell, ends of documents left out; None for data that is not text."""
+        tokenizer = self.decode.tokenizer
+        if tokenizer is None:
             return None
-        end = self.tokenizer.end_of_sequence
-        return sum(len(self.tokenizer.decode([token for token in row if token != end])) for row in rows.tolist())
+        end = tokenizer.end_of_sequence
+        return sum(len(tokenizer.decode([token for token in row if token != end])) for row in rows.tolist())
+
+
+def trained_on(model: DiffusionModel) -> Source | None:
+    """Return the data source that a model was trained on, if the model records it."""
+    record = model.about.source
+    return None if record is None else source_of(record)
 
 
 def held_out(run: Run, source: str | None = None, reading: TextOptions = AS_THE_RUN) -> HeldOut:
-    """What the run held out, or another source in the run's own tokens; of its training text never more than that."""
-    own = run.source
+    """Return what the run held out, or another source in the run's own tokens.
+
+    Of the run's training text it is never more than the held-out part.
+    """
+    own = trained_on(run.model)
     if source is None:
         return _own(run, own, reading)
-    if own is not None and _names(source, own):
-        data = _loaded(run, own)
-        if _is_unchanged(run, data):
-            return _of_dataset(data, own)
-    if (own is None or own.is_text) and not _is_kind(source):
-        return _text_for(run, source, reading)
-    found = _source(own, source)
+    generated = source in SOURCES and not SOURCES[source].is_text
+    if own is not None:
+        path = getattr(own, "path", None)
+        same_path = path is not None and Path(source).resolve() == Path(path).resolve()
+        if source == own.kind if generated else same_path:
+            data = _loaded(run, own)
+            if _is_unchanged(run, data):
+                return _of_dataset(data, own)
+    if generated:
+        found = own if own is not None and own.kind == source else SOURCES.parse(source)
+    elif own is None or own.is_text:
+        return _text_for(run, own, source, reading)
+    else:
+        found = own.at(source)
     return _of_dataset(_loaded(run, found), found)
 
 
 def _own(run: Run, own: Source | None, reading: TextOptions) -> HeldOut:
-    """What the run held out, or the slice of it that came with the model."""
+    """Return what the run held out, or the slice of it that came with the model."""
     if own is None:
         raise ValueError(f"{run.name} does not say what it was trained on; name the data with --data")
     piece = run.folder / SLICE
@@ -138,11 +151,11 @@ def _own(run: Run, own: Source | None, reading: TextOptions) -> HeldOut:
     except ValueError:
         if not piece.is_file():
             raise
-    return replace(_text_for(run, str(piece), reading), name=f"{run.model.about.data or own.kind}, bundled slice")
+    return replace(_text_for(run, own, str(piece), reading), name=f"{run.model.about.data or own.kind}, bundled slice")
 
 
 def _loaded(run: Run, source: Source) -> Dataset:
-    """The data; refused before it is read or generated where its outline says that the model cannot read it."""
+    """Load the data, unless its outline says, before it is read or generated, that the model cannot read it."""
     _check_suits(run, source.outline())
     data = source.load()
     _check_suits(run, data.outline)
@@ -158,33 +171,21 @@ def _check_suits(run: Run, data: Outline) -> None:
 
 
 def _is_unchanged(run: Run, data: Dataset) -> bool:
-    """Whether this is the data that the run was trained on, as far as it says."""
+    """True if this is the data that the run was trained on, or if the run records no fingerprint."""
     return run.model.about.fingerprint in (None, data.fingerprint)
 
 
-def _names(source: str, own: Source) -> bool:
-    """Whether a source is the run's own by its path or its kind."""
-    path = getattr(own, "path", None)
-    return source == own.kind if _is_kind(source) else path is not None and _same(source, path)
-
-
-def _is_kind(source: str) -> bool:
-    """Whether this names a kind of data that needs no path."""
-    return source in SOURCES and not SOURCES[source].is_text
-
-
-def _source(own: Source | None, source: str) -> Source:
-    """The run's own source, one of another kind by name, or the same kind from another place."""
-    if _is_kind(source):
-        return own if own is not None and own.kind == source else SOURCES.parse(source)
-    assert own is not None
-    return own.at(source)
+def _text_for(run: Run, own: Source | None, source: str, reading: TextOptions) -> HeldOut:
+    if run.model.tokenizer is None:
+        raise ValueError(f"{run.name} carries no tokenizer, so it cannot read the text {source}")
+    packing = reading.packing or getattr(own, "packing", None)
+    return text_rows(source, run.model.tokenizer, run.length, replace(reading, packing=packing))
 
 
 def text_rows(
     source: str, tokenizer: Tokenizer, length: int, reading: TextOptions = AS_THE_RUN, cache: Path | None = None
 ) -> HeldOut:
-    """The held-out part of a folder or Hub data set, or the whole of a file, in rows of `length` tokens."""
+    """Return the held-out part of a folder or Hub data set, or the whole of a file, in rows of `length` tokens."""
     directory, packing = cache or default_cache(), reading.packing or "wrap"
     check_packing(packing, length, tokenizer.end_of_sequence)
     title = f"the text {source}"
@@ -194,42 +195,26 @@ def text_rows(
         files = text_files(source, HUB)
         splits = own_splits(files)
         corpus = splits[1] if splits is not None else corpus_of(files, title)
-    usual = DETOKENISERS.get(source, "none")
-    detokeniser: Detokeniser = usual if reading.detokeniser is None else reading.detokeniser
+    detokeniser = reading.detokeniser or DETOKENISERS.get(source, "none")
     corpus = detokenised(corpus, detokeniser)
     key = digest("held out", corpus.key, tokenizer.identity, packing, length)
     rows = cached_rows(directory, key, length, partial(packed, corpus, tokenizer, packing, length))
+    decode = text(tokenizer)
     name = source if source in HUB else Path(source).name
-    return _described(name, rows, tokenizer.vocab_size, text(tokenizer), packing, detokeniser)
-
-
-def _same(first: str, second: str) -> bool:
-    return first == second or Path(first).resolve() == Path(second).resolve()
-
-
-def _text_for(run: Run, source: str, reading: TextOptions) -> HeldOut:
-    if run.tokenizer is None:
-        raise ValueError(f"{run.name} carries no tokenizer, so it cannot read the text {source}")
-    packing = reading.packing or getattr(run.source, "packing", None)
-    return text_rows(source, run.tokenizer, run.length, replace(reading, packing=packing))
+    return HeldOut(name, rows, _fingerprint(rows, decode, packing, detokeniser), decode)
 
 
 def _of_dataset(data: Dataset, source: Source) -> HeldOut:
     how = (source.packing, source.detokeniser) if isinstance(source, TextSource) else (None, None)
-    found = _described(data.name, data.valid, data.vocab_size, data.decode, *how)
-    return replace(found, draw_rows=partial(data.draw, "valid"), entropy=data.entropy)
+    mark = _fingerprint(data.valid, data.decode, *how)
+    return HeldOut(data.name, data.valid, mark, data.decode, partial(data.draw, "valid"), data.entropy)
 
 
-def _described(
-    name: str, rows: Tensor, vocab_size: int, decode: Decoder, packing: str | None, detokeniser: str | None
-) -> HeldOut:
+def _fingerprint(rows: Tensor, decode: Decoder, packing: str | None, detokeniser: str | None) -> Fingerprint:
     tokenizer, described = decode.tokenizer, None
     if tokenizer is not None:
         described = f"{type(tokenizer).__name__.lower()}, {tokenizer.vocab_size:,} ids, {tokenizer.identity[:8]}"
     content = hashlib.sha256(repr(tuple(rows.shape)).encode())
     for start in range(0, len(rows), CHUNK):
         content.update(rows[start : start + CHUNK].numpy().astype(np.int32).tobytes())
-    fingerprint = Fingerprint(
-        content.hexdigest(), len(rows), rows.numel(), rows.shape[1], packing, described, detokeniser
-    )
-    return HeldOut(name, rows, vocab_size, fingerprint, decode)
+    return Fingerprint(content.hexdigest(), len(rows), rows.numel(), rows.shape[1], packing, described, detokeniser)

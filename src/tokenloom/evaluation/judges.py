@@ -17,13 +17,14 @@ from typing import ClassVar
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from tokenloom.data.base import Source
 from tokenloom.data.decoder import Decoder
 from tokenloom.evaluation.causal_lm import CausalLM, load_causal_lm
 from tokenloom.evaluation.metrics import distinct, unigram_entropy
-from tokenloom.evaluation.runs import open_run
 from tokenloom.models.model import DiffusionModel
+from tokenloom.models.opening import open_run
 from tokenloom.models.store import model_folder
 from tokenloom.objectives.grouped_ratio import grouped_ratio
 from tokenloom.objectives.likelihood import nelbo
@@ -32,33 +33,34 @@ from tokenloom.support.registry import Registry
 from tokenloom.types import Tokens
 
 BATCH = 64
+"""Rows per network call of an autoregressive run."""
 
 
 @dataclass(frozen=True)
 class Scores:
-    """What a judge says of every sample."""
+    """A judge's answer for every sample."""
 
     nats: Float[Tensor, "batch"]
-    """The negative log-likelihood of each sample."""
+    """Negative log-likelihood of each sample."""
     count: Int[Tensor, "batch"]
-    """How many of its tokens the nats are the sum of."""
+    """Number of scored tokens of each sample."""
 
 
 class Judge(ABC):
-    """Anything that scores samples; `title` is what a record calls it."""
+    """Anything that scores samples; `title` is its name in records."""
 
     title: str
     reads_text: ClassVar[bool] = False
-    """Whether samples must be text."""
+    """True if samples must be text."""
 
     @classmethod
     @abstractmethod
     def load(cls, name: str, source: Source | None) -> "Judge":
-        """The judge of a name, for samples of a model that was trained on a source."""
+        """Load the judge of a name, for samples of a model that was trained on a source."""
 
     @abstractmethod
     def score(self, tokens: Tokens, decode: Decoder) -> Scores:
-        """The nats of samples, which `decode` turns into text."""
+        """Return the nats of samples, which `decode` turns into text."""
 
 
 JUDGES: Registry[Judge] = Registry("judge", "tokenloom.judges", "tokenloom.evaluation")
@@ -72,7 +74,7 @@ class Rating:
     perplexity: float
     """exp of `nats_per_token`."""
     nats_per_token: float
-    """The judge's nats over the tokens that it counted."""
+    """The judge's nats over the tokens that it scored."""
     nats_error: float
     """Standard error of `nats_per_token` over samples."""
     entropy: float
@@ -80,24 +82,22 @@ class Rating:
     entropy_error: float
     """Standard error of `entropy` over samples."""
     distinct_2: float
-    """The share of different pairs among all pairs of neighbouring tokens."""
+    """Share of different pairs among all pairs of neighbouring tokens."""
     judge: str
-    """What the judge is called."""
     samples: int
-    """How many samples were judged."""
     judged_tokens: int
-    """How many tokens the judge counted."""
+    """Number of tokens that the judge scored."""
 
 
 def rate(judge: Judge, tokens: Tokens, decode: Decoder) -> Rating:
     """Score samples with a judge and measure their diversity."""
     scores, entropy = judge.score(tokens, decode), unigram_entropy(tokens)
-    if not int(scores.count.sum()):
+    judged = int(scores.count.sum())
+    if not judged:
         raise ValueError(f"the judge {judge.title} found no token to score in {len(tokens)} samples; they are empty")
     nats, error = grouped_ratio(scores.nats, scores.count.double(), 1)
     mean, spread = grouped_ratio(entropy.cpu(), torch.ones(len(tokens), dtype=torch.float64), 1)
     two = distinct(tokens, min(2, tokens.shape[1]))
-    judged = int(scores.count.sum())
     return Rating(math.exp(nats), nats, error, mean, spread, two, judge.title, len(tokens), judged)
 
 
@@ -122,7 +122,7 @@ class TextJudge(Judge):
         return self.score_texts(_texts(tokens, decode, self.model.end_text))
 
     def score_texts(self, texts: Sequence[str]) -> Scores:
-        """Of texts in which documents are separated as the judge separates them."""
+        """Score texts in which documents are separated as the judge separates them."""
         ids = [row[: self.model.context] for row in self.model.encode(texts)]
         counted = [counts(row, self.model.end) for row in ids]
         nats = [float(values[flags].sum()) for values, flags in zip(self.model.token_nats(ids), counted, strict=True)]
@@ -131,14 +131,14 @@ class TextJudge(Judge):
 
 
 def counts(ids: Sequence[int], end: int | None) -> Tensor:
-    """Flags of the second to last token: all that end no document, and the first that does."""
+    """Flag, among the second to last token, all that end no document, and the first that does."""
     ends = torch.tensor([token == end for token in ids], dtype=torch.bool)
     first = ends & (ends.cumsum(0) == 1)
     return (~ends | first)[1:]
 
 
 def _texts(tokens: Tokens, decode: Decoder, end: str) -> list[str]:
-    """Samples as text, with the judge's own end of a document in the place of theirs."""
+    """Return samples as text, with the judge's own end of a document in the place of theirs."""
     tokenizer, texts = decode.tokenizer, decode(tokens)
     if tokenizer is None or tokenizer.end_of_sequence is None:
         return texts
@@ -165,25 +165,21 @@ class RunJudge(Judge):
     def score(self, tokens: Tokens, decode: Decoder) -> Scores:
         own, judges = decode.tokenizer, self.model.tokenizer
         if judges is None or (own is not None and own.identity == judges.identity):
-            rows = tokens.tolist()
+            rows = list(tokens.cpu())
         else:
             _check_text(self.title, decode)
             end = "" if judges.end_of_sequence is None else judges.decode([judges.end_of_sequence])
-            rows = [ids.tolist() for ids in judges.encode_batch(_texts(tokens, decode, end))]
+            rows = [torch.as_tensor(ids, dtype=torch.int64) for ids in judges.encode_batch(_texts(tokens, decode, end))]
         rows = [row[: self.model.length] for row in rows]
-        nats = [value for start in range(0, len(rows), BATCH) for value in self._nats(rows[start : start + BATCH])]
         count = torch.tensor([len(row) for row in rows], dtype=torch.int64)
-        return Scores(torch.tensor(nats, dtype=torch.float64), count)
-
-    def _nats(self, rows: list[list[int]]) -> list[float]:
-        """Padded at the end, where no earlier token looks and nothing is counted."""
-        width = max(max(len(row) for row in rows), 1)
-        tokens = torch.tensor([row + [0] * (width - len(row)) for row in rows], dtype=torch.int64)
-        padding = torch.tensor([[column >= len(row) for column in range(width)] for row in rows])
-        if bool(padding.all()):
-            return [0.0] * len(rows)
-        found: list[float] = nelbo(self.model, tokens, given=padding).per_sequence.tolist()
-        return found
+        nats = torch.zeros(len(rows), dtype=torch.float64)
+        for start in range(0, len(rows), BATCH):
+            part = slice(start, start + BATCH)
+            x_0 = pad_sequence(rows[part], batch_first=True)  # at the end, which no earlier token sees
+            padding = torch.arange(x_0.shape[1]) >= count[part, None]
+            if not bool(padding.all()):
+                nats[part] = nelbo(self.model, x_0, given=padding).per_sequence
+        return Scores(nats, count)
 
 
 @JUDGES.register("oracle")
@@ -209,7 +205,7 @@ class OracleJudge(Judge):
 
 
 def load_judge(name: str, source: Source | None = None) -> Judge:
-    """A judge by name: a registered one, an autoregressive run of ours, or any causal language model."""
+    """Load a judge by name: a registered one, an autoregressive run of ours, or any causal language model."""
     return _kind(name).load(name, source)
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 
 def unigram_entropy(tokens: Int[Tensor, "batch length"]) -> Float[Tensor, "batch"]:
-    """The entropy of every sample's own token frequencies, in nats; at most log(length)."""
+    """Return the entropy of every sample's own token frequencies, in nats; at most log(length)."""
     if not tokens.numel():
         raise ValueError(f"samples must have at least one token, got the shape {list(tokens.shape)}")
     counts = [torch.unique(row, return_counts=True)[1].double() for row in tokens]
@@ -20,7 +20,7 @@ def unigram_entropy(tokens: Int[Tensor, "batch length"]) -> Float[Tensor, "batch
 
 
 def distinct(tokens: Int[Tensor, "batch length"], n: int) -> float:
-    """Different n-grams over all n-grams; n-grams do not cross samples."""
+    """Return the share of different n-grams among all n-grams; n-grams do not cross samples."""
     if not 1 <= n <= tokens.shape[1] or not len(tokens):
         raise ValueError(f"n must be in 1..{tokens.shape[1]}, the length of a sample, got {n}")
     grams = tokens.unfold(1, n, 1).flatten(0, 1)

@@ -1,4 +1,4 @@
-"""One quiet look for all figures: thin axes, few colours that also differ in grey, lines with bands of error."""
+"""One quiet style for all figures: thin axes, few colours that also differ in grey, lines with bands of error."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,7 +17,6 @@ COLOURS = ("#3b4cc0", "#d1495b", "#2a9d8f", "#e0a030", "#7a5195", "#5b6770")
 """Repeated, with another dash, from the seventh line on."""
 DASHES = ("-", "--", ":")
 INK = "#33383d"
-DOTS_PER_INCH = 160
 
 STYLE: dict[str, Any] = {
     "font.size": 9.5,
@@ -44,28 +43,34 @@ STYLE: dict[str, Any] = {
     "legend.frameon": False,
     "figure.constrained_layout.use": True,
     "savefig.facecolor": "white",
+    "savefig.dpi": 160,
     "svg.hashsalt": "tokenloom",
 }
 
 
 @contextmanager
 def canvas(path: Path, rows: int, columns: int, width: float, height: float) -> Iterator[tuple[Any, Any]]:
-    """A figure and its axes [rows, columns] to draw on, written to `path` at the end; no window, no global state."""
+    """Yield a figure and its axes [rows, columns], written to `path` at the end; no window, no global state."""
     matplotlib, figures = optional("matplotlib", "evaluate"), optional("matplotlib.figure", "evaluate")
     with matplotlib.rc_context(STYLE):
         figure = figures.Figure(figsize=(width, height))
         yield figure, figure.subplots(rows, columns, squeeze=False)
         with replacing(path) as partial:
             undated = {"Date": None} if path.suffix == ".svg" else None  # the same figure is the same file
-            figure.savefig(partial, dpi=DOTS_PER_INCH, metadata=undated)
+            figure.savefig(partial, metadata=undated)
+
+
+def line_style(number: int) -> dict[str, str]:
+    """Return colour and dash of the line of this number."""
+    return {"color": COLOURS[number % len(COLOURS)], "linestyle": DASHES[number // len(COLOURS) % len(DASHES)]}
 
 
 def band(axes: Any, x: Sequence[float], y: Sequence[float], error: Sequence[float], label: str, number: int) -> None:
-    """A line with a band of two standard errors; `number` chooses colour and dash."""
-    colour, dash = COLOURS[number % len(COLOURS)], DASHES[number // len(COLOURS) % len(DASHES)]
-    middle, half = np.asarray(y, dtype=float), 2 * np.nan_to_num(np.asarray(error, dtype=float))
-    axes.fill_between(x, middle - half, middle + half, color=colour, alpha=0.18, linewidth=0)
-    axes.plot(x, middle, dash, color=colour, marker="o", markersize=3.2, label=label, clip_on=False)
+    """Draw a line with a band of two standard errors; `number` chooses colour and dash."""
+    style, middle = line_style(number), np.asarray(y, dtype=float)
+    half = 2 * np.nan_to_num(np.asarray(error, dtype=float))
+    axes.fill_between(x, middle - half, middle + half, color=style["color"], alpha=0.18, linewidth=0)
+    axes.plot(x, middle, marker="o", markersize=3.2, label=label, clip_on=False, **style)
 
 
 def bars(
@@ -76,16 +81,14 @@ def bars(
     label: str,
     number: int,
 ) -> None:
-    """A line with a bar of error at every point, for many lines in one figure; each is moved aside a little."""
-    colour, dash = COLOURS[number % len(COLOURS)], DASHES[number // len(COLOURS) % len(DASHES)]
+    """Draw a line with an error bar at every point; lines are moved aside a little, so that many fit one figure."""
     place, middle = np.asarray(x, dtype=float) * 1.012**number, np.asarray(y, dtype=float)
     error = np.abs(np.asarray(interval, dtype=float) - middle)
-    look = {"linestyle": dash, "color": colour, "marker": "o", "markersize": 3.4, "elinewidth": 0.8}
-    axes.errorbar(place, middle, error, label=label, **look)
+    axes.errorbar(place, middle, error, label=label, marker="o", markersize=3.4, elinewidth=0.8, **line_style(number))
 
 
 def picture(axes: Any, values: FloatArray, colours: str, low: float, high: float) -> Any:
-    """A grid of numbers as an image without axes."""
+    """Draw a grid of numbers as an image without axes."""
     axes.set(xticks=[], yticks=[])
     axes.grid(visible=False)
     for spine in axes.spines.values():

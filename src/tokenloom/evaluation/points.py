@@ -16,12 +16,13 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from tokenloom.data.view import decoder_of
 from tokenloom.drawing.randomness import derive_seed
-from tokenloom.evaluation.held_out import HeldOut, held_out
+from tokenloom.evaluation.held_out import HeldOut, held_out, trained_on
 from tokenloom.evaluation.judges import Judge, check_judge, load_judge, rate
 from tokenloom.evaluation.metrics import distinct
-from tokenloom.evaluation.runs import Run, open_run, placed
 from tokenloom.evaluation.sizes import check_sampling
+from tokenloom.models.opening import Run, open_run, placed
 from tokenloom.samplers.options import SamplerOptions
 from tokenloom.support.files import write_json
 from tokenloom.support.reading import read_json
@@ -34,8 +35,7 @@ NUMBERS = (
     *("perplexity", "nats_per_token", "nats_error", "entropy", "entropy_error", "samples", "judged_tokens"),
     *("distinct_1", "distinct_2", "distinct_3", "evaluations", "seconds_per_sample", "length"),
 )
-TEXTS = ("judge", "family", "model")
-"""What tables and pictures ask of every record."""
+"""Figures that tables and pictures ask of every record; null stands for what is not finite."""
 
 
 @dataclass(frozen=True)
@@ -47,53 +47,53 @@ class Point:
     source: Origin = "model"
     """Samples of the model; or, for comparison, held-out data, unchanged or with the tokens of each row shuffled."""
     data: str | None = None
-    """Where held-out data comes from; None for what the run held out, and for samples of the model."""
+    """Source of held-out data; None for what the run held out, and for samples of the model."""
     sampling: SamplerOptions = field(default_factory=SamplerOptions)
     seed: int = 0
     num: int = 64
 
     @property
     def family(self) -> str:
-        """What a curve is drawn through: everything except temperature, top-p and seed."""
+        """The curve that the point lies on: everything except temperature, top-p and seed."""
         if self.source != "model":
             return self.source
         return f"{Path(self.run).name} {self.sampling.kernels}, {self.sampling.steps} steps"
 
     def file(self, folder: Path) -> Path:
-        """Where its record lies."""
+        """Return the path of the point's record."""
         key = json.dumps([asdict(self), opened(self.run).weights_digest], sort_keys=True)
         return folder / "points" / f"{hashlib.sha256(key.encode()).hexdigest()[:24]}.json"
 
 
 @lru_cache(maxsize=8)
 def opened(run: str) -> Run:
-    """A run, kept open between points."""
+    """Open a run and keep it between points."""
     return placed(open_run(run))
 
 
 @lru_cache(maxsize=1)
 def judged_by(judge: str, run: str) -> Judge:
-    """A judge, kept between points."""
-    return load_judge(judge, opened(run).source)
+    """Load a judge and keep it between points."""
+    return load_judge(judge, trained_on(opened(run).model))
 
 
 @lru_cache(maxsize=2)
 def data_of(run: str, source: str | None) -> HeldOut:
-    """Held-out data to compare with."""
+    """Read held-out data to compare with and keep it between points."""
     return held_out(opened(run), source)
 
 
 def check_points(points: Sequence[Point]) -> None:
-    """Raise before anything is drawn where samples would not fit into memory or the judge cannot read them."""
+    """Raise, before anything is drawn, if samples would not fit into memory or the judge cannot read them."""
     for point in points:
-        run = opened(point.run)
-        check_judge(point.judge, run.decoder)
+        model = opened(point.run).model
+        check_judge(point.judge, decoder_of(model))
         if point.source == "model":
-            check_sampling(run.model, point.num, BATCH, point.sampling.steps)
+            check_sampling(model, point.num, BATCH, point.sampling.steps)
 
 
 def evaluate_point(point: Point, folder: Path, batch: int = BATCH) -> dict[str, Any]:
-    """The record of a point, from its file or computed, `batch` samples at a time, and written."""
+    """Return the record of a point, from its file or computed, `batch` samples at a time, and written."""
     path = point.file(folder)
     settings: dict[str, Any] = {**asdict(point.sampling), **asdict(point)}
     del settings["sampling"]
@@ -103,7 +103,8 @@ def evaluate_point(point: Point, folder: Path, batch: int = BATCH) -> dict[str, 
     run, start = opened(point.run), time.perf_counter()
     tokens, evaluations = _tokens(point, run, batch)
     seconds = time.perf_counter() - start
-    rating = rate(judged_by(point.judge, point.run), tokens, run.decoder)
+    decode = decoder_of(run.model)
+    rating = rate(judged_by(point.judge, point.run), tokens, decode)
     record = settings | asdict(rating) | run.provenance()
     record |= {
         "family": point.family,
@@ -113,41 +114,37 @@ def evaluate_point(point: Point, folder: Path, batch: int = BATCH) -> dict[str, 
         "evaluations": evaluations,
         "seconds_per_sample": seconds / point.num,
         "length": tokens.shape[1],
-        "examples": run.decoder(tokens[:2]),
+        "examples": decode(tokens[:2]),
     }
     write_json(path, record)
     return record
 
 
 def _kept(path: Path, settings: dict[str, Any]) -> dict[str, Any] | None:
-    """The record of a point that was measured before; None where there is none, or where its file is damaged."""
-    if not path.exists():
-        return None
+    """Return the record of a point that was measured before; None if there is none or its file is damaged."""
     try:
         record: Any = read_json(path)
-    except ValueError:
+    except ValueError:  # absent or damaged
         return None
     own = settings.keys() - {"data", "judge"}  # in the record these two are the names of what was found
     same = isinstance(record, dict) and all(record.get(key) == settings[key] for key in own)
-    kinds = [(NUMBERS, int | float | None), (TEXTS, str), (("examples",), list)]  # null stands for what is not finite
-    whole = same and all(key in record and isinstance(record[key], kind) for keys, kind in kinds for key in keys)
-    return dict(record) if whole else None
+    kinds = dict.fromkeys(NUMBERS, int | float | None) | dict.fromkeys(("judge", "family", "model"), str)
+    whole = same and all(key in record and isinstance(record[key], kind) for key, kind in kinds.items())
+    return record if whole and isinstance(record.get("examples"), list) else None
 
 
 def _tokens(point: Point, run: Run, batch: int) -> tuple[Tensor, float]:
-    """Sequences, and network evaluations of each."""
+    """Return the sequences of a point, and the network evaluations per sequence."""
     if point.source != "model":
         rows = data_of(point.run, point.data).rows
         generator = torch.Generator().manual_seed(derive_seed(point.seed, "rows"))
         chosen = rows[torch.randperm(len(rows), generator=generator)[: point.num]].long()
         if point.source == "shuffled data":
-            order = torch.rand(chosen.shape, generator=generator).argsort(1)
-            chosen = chosen.gather(1, order)
+            chosen = chosen.gather(1, torch.rand(chosen.shape, generator=generator).argsort(1))
         return chosen, 0.0
     sampler, parts, evaluations = point.sampling.sampler_value(), [], 0
     for first in range(0, point.num, batch):
-        rows_here = range(first, min(first + batch, point.num))
-        seeds = [derive_seed(point.seed, "row", row) for row in rows_here]
+        seeds = [derive_seed(point.seed, "row", row) for row in range(first, min(first + batch, point.num))]
         samples = sampler.run(run.model, len(seeds), generator=run.randomness(seeds))
         parts.append(samples.tokens.cpu())
         evaluations += int(samples.evaluations.sum())

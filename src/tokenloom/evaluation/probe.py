@@ -1,4 +1,4 @@
-r"""How far a prediction is from a leave-one-out posterior (`app:loo-sensitivity`).
+r"""The distance of a prediction from a leave-one-out posterior (`app:loo-sensitivity`).
 
 The leave-one-out posterior of position l does not depend on the token at l.  So keep x_t everywhere else, put each of C
 states y in the place of x_t^l, convert the prediction at l to the leave-one-out representation, nu_y, and compare with
@@ -31,7 +31,7 @@ from tokenloom.types import Flags, Tokens
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """The probe at one time."""
+    """The two measures at one time, each with its standard error."""
 
     t: float
     total_variation: float
@@ -42,7 +42,7 @@ class Sensitivity:
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is measured: positions per sequence, states per position, rows per network call."""
+    """Amount of work: positions per sequence, states per position, rows per network call."""
 
     positions: int = 4
     substitutes: int = 16
@@ -60,34 +60,39 @@ def probe(
     effort: Effort = Effort(),  # noqa: B008
     generator: Generator | None = None,
     given: Flags | None = None,
-    on_time: Callable[[], object] = lambda: None,
+    on_progress: Callable[[float], object] = lambda share: None,
 ) -> tuple[Sensitivity, ...]:
-    """The dependence of each position's leave-one-out prediction on its own token, at each of some times."""
-    _check(model, times, x_0, given)
+    """Measure the dependence of each position's leave-one-out prediction on its own token, at each of some times."""
+    check_probed(model)
+    if not times or not all(math.isfinite(t) and 0 < t <= 1 for t in times):
+        raise ValueError(f"times must be in (0, 1], as a token at t = 0 reveals itself, got {list(times)}")
+    if given is not None and bool(given.all(-1).any()):
+        raise ValueError("a sequence with every position given has none to probe; leave some positions free")
+    if not len(x_0):
+        raise ValueError("x_0 holds no sequence; there is nothing to probe")
     results = []
+    ones = torch.ones(len(x_0), dtype=torch.float64)
     with evaluating(model):
         for t in times:
             time = torch.full((len(x_0),), t, dtype=torch.float64, device=x_0.device)
             noisy = model.process.corrupt(x_0, time, generator, given)
             found = _sensitivities(model, noisy, effort, generator).cpu()
-            ones = torch.ones(len(x_0), dtype=torch.float64)
             variation, divergence = (grouped_ratio(column, ones, 1) for column in found.unbind(-1))
             results.append(Sensitivity(t, *variation, *divergence))
-            on_time()
+            on_progress(len(results) / len(times))
     return tuple(results)
 
 
 def _sensitivities(model: Model, noisy: Noisy, effort: Effort, generator: Generator | None) -> Float[Tensor, "batch 2"]:
-    """Total variation and divergence of every sequence, averaged over its positions."""
-    count, length = noisy.tokens.shape
-    device = noisy.tokens.device
-    order = uniform((count, length), generator, device)
-    order = order if noisy.given is None else order.masked_fill(noisy.given, 2.0)
-    free = length if noisy.given is None else int((~noisy.given).sum(-1).min())
+    """Return total variation and divergence of every sequence, averaged over its positions."""
+    (count, length), device = noisy.tokens.shape, noisy.tokens.device
+    order, free = uniform((count, length), generator, device), length
+    if noisy.given is not None:
+        order = order.masked_fill(noisy.given, 2.0)  # above every uniform number: given positions come last
+        free = int((~noisy.given).sum(-1).min())
     positions = order.argsort(-1)[:, : min(effort.positions, free)]
     states = min(effort.substitutes, model.process.num_states)
-    rows = torch.arange(count, device=device).repeat_interleave(positions.shape[1])
-    at = positions.flatten()
+    rows, at = torch.arange(count, device=device).repeat_interleave(positions.shape[1]), positions.flatten()
     found = []
     each = max(1, effort.batch // states)
     for start in range(0, len(rows), each):
@@ -103,14 +108,14 @@ def _sensitivities(model: Model, noisy: Noisy, effort: Effort, generator: Genera
 def substitute(
     noisy: Noisy, rows: Int[Tensor, "pairs"], at: Int[Tensor, "pairs"], states: Int[Tensor, "pairs choices"]
 ) -> Noisy:
-    """For every pair of a row and a position, the row once for each choice, with the choice at the position."""
+    """Repeat, for every pair of a row and a position, the row once per choice, with the choice at the position."""
     repeated = noisy.sequences(rows.repeat_interleave(states.shape[1]))
     places = at.repeat_interleave(states.shape[1])[:, None]
     return replace(repeated, tokens=repeated.tokens.scatter(-1, places, states.reshape(-1, 1)))
 
 
 def leave_one_out_at(model: Model, noisy: Noisy, at: Int[Tensor, "batch"]) -> Float[Tensor, "batch vocab"]:
-    """The leave-one-out probabilities of one position per row, in float64; the head is applied there alone."""
+    """Return the leave-one-out probabilities of one position per row, in float64; the head is applied there alone."""
     here = noisy.positions(torch.zeros_like(noisy.tokens, dtype=torch.bool).scatter(-1, at[:, None], True))
     features = model.body(noisy)
     logits = model.head(features[torch.arange(len(at), device=at.device), at]).unsqueeze(1)
@@ -119,9 +124,9 @@ def leave_one_out_at(model: Model, noisy: Noisy, at: Int[Tensor, "batch"]) -> Fl
 
 
 def spread_of(laws: Float[Tensor, "pairs choices vocab"]) -> Float[Tensor, "pairs 2"]:
-    """Mean total variation and mean divergence to the mean law; exactly 0 where the laws are equal bit for bit."""
+    """Return mean total variation and mean divergence to the mean law; exactly 0 where laws are equal bit for bit."""
     first = laws[:, :1]
-    mean = first + (laws - first).mean(1, keepdim=True)
+    mean = first + (laws - first).mean(1, keepdim=True)  # a plain mean of equal laws would round
     variation = 0.5 * (laws - mean).abs().sum(-1)
     divergence = torch.where(laws > 0, torch.xlogy(laws, laws / mean), 0).sum(-1)
     return torch.stack([variation.mean(1), divergence.mean(1).clamp(min=0)], -1)
@@ -137,13 +142,3 @@ def check_probed(model: Model) -> None:
             f"{model.predicts.__name__.lower()} of this model has no leave-one-out posterior there to probe; name runs "
             "with uniform noise (--method udm)"
         )
-
-
-def _check(model: Model, times: Sequence[float], x_0: Tokens, given: Flags | None) -> None:
-    check_probed(model)
-    if not times or not all(math.isfinite(t) and 0 < t <= 1 for t in times):
-        raise ValueError(f"times must be in (0, 1], as a token at t = 0 reveals itself, got {list(times)}")
-    if given is not None and bool(given.all(-1).any()):
-        raise ValueError("a sequence with every position given has none to probe; leave some positions free")
-    if not len(x_0):
-        raise ValueError("x_0 holds no sequence; there is nothing to probe")

@@ -1,4 +1,4 @@
-"""How much memory samples take, known before they are drawn."""
+"""Memory that samples take, known before they are drawn."""
 
 from tokenloom.models.protocol import Model
 from tokenloom.samplers.run import length_of

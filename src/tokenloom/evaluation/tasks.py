@@ -1,4 +1,4 @@
-"""What `tokenloom evaluate --task` knows beside the likelihood; a package adds tasks through `tokenloom.tasks`."""
+"""Tasks of `tokenloom evaluate --task` beside the likelihood; a package adds tasks through `tokenloom.tasks`."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence

@@ -10,9 +10,9 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from tokenloom.evaluation.runs import Run, open_runs
 from tokenloom.evaluation.sizes import check_sampling
 from tokenloom.evaluation.tasks import EvaluationTask
+from tokenloom.models.opening import Run, open_runs
 from tokenloom.samplers.kernel import CORRECTORS, PREDICTORS
 from tokenloom.samplers.options import SamplerOptions
 from tokenloom.sudoku.puzzles import Puzzles, unique_puzzles
@@ -118,7 +118,7 @@ def _check(task: SudokuTask) -> None:
 def _warn_of_training_puzzles(task: SudokuTask, runs: Sequence[Run]) -> None:
     """Warn if the puzzles are those of the training; generated ones have random numbers of their own."""
     for run in runs:
-        path = getattr(run.source, "path", None)
+        path = (run.model.about.source or {}).get("path")
         if path is not None and task.puzzles is not None and Path(path).resolve() == task.puzzles.resolve():
             warnings.warn(
                 f"{run.name} was trained on {task.puzzles}, so its solve rate there is not one of new puzzles",

@@ -18,8 +18,8 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from tokenloom.evaluation.runs import open_run
 from tokenloom.models.model import DiffusionModel
+from tokenloom.models.opening import open_run
 from tokenloom.models.store import load_model
 from tokenloom.samplers import Sampler
 from tokenloom.sudoku.data import draw_given

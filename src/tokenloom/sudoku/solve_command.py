@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.live import Live
 
 from tokenloom.data.view import draw, frame
-from tokenloom.evaluation.runs import Run, open_run
+from tokenloom.models.opening import Run, open_run
 from tokenloom.samplers import Step
 from tokenloom.samplers.options import SamplerOptions
 from tokenloom.sudoku.data import grid_decoder

@@ -15,9 +15,9 @@ from typing import Any
 from tokenloom.cells import PROCESSES
 from tokenloom.data.decoder import Decoder
 from tokenloom.data.view import decoder_of
-from tokenloom.evaluation.runs import Run, open_run
 from tokenloom.models.bundled import bundled_names
 from tokenloom.models.model import DiffusionModel
+from tokenloom.models.opening import Run, open_run
 from tokenloom.models.store import model_folder, under
 from tokenloom.support.words import nearest
 from tokenloom.web.views import VIEWS, View

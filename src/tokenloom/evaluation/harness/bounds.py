@@ -51,7 +51,7 @@ class Row:
 
     @property
     def free(self) -> int:
-        """Tokens to score."""
+        """Number of tokens to score."""
         return len(self.tokens) - self.context
 
     @property
@@ -84,7 +84,7 @@ class WideRows(RowGenerators):
         self.width = width
 
     def uniform(self, shape: tuple[int, ...]) -> Float[Tensor, "*shape"]:
-        """The numbers of the first positions."""
+        """Return the numbers of the first positions."""
         rows, length, *rest = shape
         return super().uniform((rows, max(length, self.width), *rest))[:, :length]
 
@@ -100,31 +100,33 @@ class Scorer:
 
     @property
     def exact(self) -> bool:
-        """Whether figures are log p itself."""
+        """True if figures are log p itself."""
         return Bound.of_model(self.model).exact
 
     @property
     def any_order(self) -> bool:
-        """Whether the bound is summed over the number of lost tokens."""
+        """True if the bound is summed over the number of lost tokens."""
         return self.model.process.masking and not self.model.process.lifted and self.model.predicts is not Score
 
     @property
     def estimator(self) -> str:
-        """What a figure is, in words."""
+        """The kind of the figures, in words."""
         if self.exact:
             return "exact, next token"
         what = "lost tokens in any order" if self.any_order else f"{type(Bound.of_model(self.model).integral).__name__}"
         return f"lower bound, {what}, {self.samples} samples per request, noise shared between choices"
 
     def scores(self, rows: Sequence[Row]) -> list[Estimate]:
-        """A bound for every row."""
+        """Return a bound for every row."""
         if self.exact:
             return self._exact(rows)
-        widths: dict[str, int] = {}
-        for row in rows:
-            widths[row.question] = max(len(row.tokens), widths.get(row.question, 0))
         with torch.no_grad(), evaluating(self.model):
-            return [self._any_order(row) if self.any_order else self._nelbo(row, widths[row.question]) for row in rows]
+            if self.any_order:
+                return [self._any_order(row) for row in rows]
+            widths: dict[str, int] = {}
+            for row in rows:
+                widths[row.question] = max(len(row.tokens), widths.get(row.question, 0))
+            return [self._nelbo(row, widths[row.question]) for row in rows]
 
     def _exact(self, rows: Sequence[Row]) -> list[Estimate]:
         found: dict[int, Estimate] = {}
@@ -139,10 +141,8 @@ class Scorer:
         repeats = max(1, self.samples // STRATA)
         x_0, given = (part.expand(repeats, -1) for part in (row.x_0, row.given))
         generator = Generator().manual_seed(derive_seed(self.seed, row.question))
-        noise = partial(WideRows, width=width)
-        found = nelbo(
-            self.model, x_0, self.samples // repeats, "stratified", generator, self.batch, given, row_noise=noise
-        )
+        noise, samples = partial(WideRows, width=width), self.samples // repeats
+        found = nelbo(self.model, x_0, samples, "stratified", generator, self.batch, given, row_noise=noise)
         return _estimate(found.per_sequence)
 
     def _any_order(self, row: Row) -> Estimate:
@@ -164,16 +164,20 @@ class Scorer:
         process, device = self.model.process, self.model.device or torch.device("cpu")
         x_0, given = (part.expand(len(lost), -1) for part in (row.x_0, row.given))
         process.check_clean(x_0, given)
-        t = process.time_at(1 - level).clamp(0, 1)
-        assert process.mask is not None  # the bound in any order is for masks
-        tokens = x_0.masked_fill(lost, process.mask)
-        noisy = Noisy(tokens, t, process.alpha(t), None, given).to(device)
+        noisy = self._masked(x_0, given, lost, 1 - level).to(device)
         loss = loss_at(self.model, CrossEntropy(), x_0.to(device), noisy, weights.expand_as(x_0).to(device))
         return loss.per_token.sum(-1, dtype=torch.float64).cpu() * weights.squeeze(-1)
 
+    def _masked(self, x_0: Tokens, given: Flags, lost: Flags, alpha: Tensor) -> Noisy:
+        """Return the state in which `lost` positions are masked, at the time of this alpha."""
+        process = self.model.process
+        assert process.mask is not None  # the bound in any order is for masks
+        t = process.time_at(alpha).clamp(0, 1)
+        return Noisy(x_0.masked_fill(lost, process.mask), t, process.alpha(t), None, given)
+
     @torch.no_grad()
     def is_greedy(self, row: Row) -> bool:
-        """Whether greedy decoding gives the continuation, as many positions as it has being open.
+        """Return whether greedy decoding gives the continuation, as many positions as it has being open.
 
         A causal model decodes from left to right, a masked one the surest position first; any other in a single step,
         all positions at once.  Decoding ends at the first token that differs, most often after one evaluation.
@@ -192,12 +196,10 @@ class Scorer:
         return bool((drawn.tokens == x_0).all())
 
     def _unmasks(self, x_0: Tokens, given: Flags, free: int) -> bool:
-        process, hidden = self.model.process, ~given
+        hidden = ~given
         for left in range(free, 0, -1):
-            t = process.time_at(torch.full((1,), 1 - left / free, device=x_0.device, dtype=torch.float64)).clamp(0, 1)
-            assert process.mask is not None
-            tokens = x_0.masked_fill(hidden, process.mask)
-            logits = self._logits(Noisy(tokens, t, process.alpha(t), None, given), hidden)
+            alpha = torch.full((1,), 1 - left / free, device=x_0.device, dtype=torch.float64)
+            logits = self._logits(self._masked(x_0, given, hidden, alpha), hidden)
             surest = logits.log_softmax(-1).amax(-1).argmax()
             position = hidden[0].nonzero()[surest]
             if mode(logits[None])[0, surest] != x_0[0, position]:
@@ -206,13 +208,13 @@ class Scorer:
         return True
 
     def _logits(self, noisy: Noisy, where: Flags) -> Float[Tensor, "rows vocab"]:
-        """What is predicted at the flagged positions of a batch of one."""
+        """Return the logits at the flagged positions of a batch of one."""
         logits = self.model.head(self.model.body(noisy)[where])
         return self.model.process.restrict(logits[None])[0]
 
 
 def _estimate(values: Float[Tensor, "samples"]) -> Estimate:
-    """The mean; neighbours differ by their noise alone, as far as samples are stratified."""
+    """Return the mean; its error is that of neighbours, which in stratified samples differ by their noise alone."""
     if len(values) < 2:
         return Estimate(float(values.mean()), math.nan)
     return Estimate(float(values.mean()), math.sqrt(float(values.diff().square().mean()) / 2 / len(values)))

@@ -11,6 +11,7 @@ Both ends of a sequence are visible to a model that is not causal, so log p and 
 this length.
 """
 
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -63,30 +64,28 @@ class TokenloomLM(TemplateLM):
 
     @property
     def eot_token_id(self) -> int | None:
-        """The token that ends a text, where the tokenizer has one."""
+        """The token that ends a text, if the tokenizer has one."""
         return self.tokenizer.end_of_sequence
 
     @property
     def max_length(self) -> int | None:
-        """The longest sequence, where there is a limit."""
+        """The longest sequence, if there is a limit."""
         return self.model.length
 
     def tok_encode(self, string: str, add_special_tokens: bool | None = None, **kwargs: Any) -> list[int]:
         return self.tokenizer.encode(string)
 
     def get_model_info(self) -> dict[str, Any]:
-        """What the harness writes into its results."""
+        """Return what the harness writes into its results."""
         return {"estimator": self.scorer.estimator, "samples": self.options.samples, "seed": self.options.seed}
 
     # ---------------------------------------------------------------- log-likelihoods
 
     def loglikelihood(self, requests: list[Any], disable_tqdm: bool = False) -> list[tuple[float, bool]]:
-        pairs = [request.args for request in requests]
-        empty: list[int] = []
-        encoded = [
-            (pair, *((empty, self.tok_encode(pair[1])) if pair[0] == "" else self._encode_pair(*pair)))
-            for pair in pairs
-        ]
+        encoded = []
+        for pair in (request.args for request in requests):
+            context, continuation = self._encode_pair(*pair) if pair[0] else ([], self.tok_encode(pair[1]))
+            encoded.append((pair, context, continuation))
         return self._loglikelihood_tokens(encoded, disable_tqdm=disable_tqdm)
 
     def _loglikelihood_tokens(
@@ -100,24 +99,18 @@ class TokenloomLM(TemplateLM):
         return answers
 
     def loglikelihood_rolling(self, requests: list[Any], disable_tqdm: bool = False) -> list[float]:
-        rows: list[Row] = []
-        owners: list[int] = []
-        for number, request in enumerate(requests):
-            windows = self._windows(*request.args)
-            rows += windows
-            owners += [number] * len(windows)
-        totals = [0.0] * len(requests)
-        for owner, score in zip(owners, self._scores(rows, disable_tqdm), strict=True):
-            totals[owner] -= score.nats
+        windows = [self._windows(*request.args) for request in requests]
+        scores = iter(self._scores([row for rows in windows for row in rows], disable_tqdm))
+        totals = [-sum(next(scores).nats for _ in rows) for rows in windows]
         for request, total in zip(requests, totals, strict=True):
             self.cache_hook.add_partial("loglikelihood_rolling", request.args, total)
         return totals
 
     def _scores(self, rows: list[Row], quiet: bool) -> list[Estimate]:
-        """Those of one question together, for they share their noise; all at once where there is none."""
-        groups: dict[str, list[int]] = {}
+        """Score the rows of one question together, for they share their noise; all at once where there is none."""
+        groups: dict[str, list[int]] = defaultdict(list)
         for index, row in enumerate(rows):
-            groups.setdefault("" if self.scorer.exact else row.question, []).append(index)
+            groups["" if self.scorer.exact else row.question].append(index)
         found: dict[int, Estimate] = {}
         for part in tqdm(groups.values(), desc="Scoring", disable=quiet):
             found |= dict(zip(part, self.scorer.scores([rows[index] for index in part]), strict=True))
@@ -126,11 +119,11 @@ class TokenloomLM(TemplateLM):
         return scores
 
     def _row(self, pair: tuple[str, str], context: list[int], continuation: list[int]) -> Row:
-        """The tokens that are read: the end of the context where it is too long."""
+        """Return the tokens that are read, of a context that is too long its end."""
         if not continuation:
             raise ValueError(f"the continuation {pair[1]!r} adds no token to its context {pair[0][-40:]!r}")
-        limit = self.max_length
-        if limit is not None and len(continuation) > limit:
+        limit = self.max_length or len(continuation)
+        if len(continuation) > limit:
             raise ValueError(
                 f"the continuation {pair[1][:40]!r} has {len(continuation)} tokens, but the model reads {limit}; "
                 "choose a task with shorter answers, or a longer model"
@@ -139,7 +132,7 @@ class TokenloomLM(TemplateLM):
         return Row((*kept, *continuation), len(kept), pair[0])
 
     def _kept(self, context: list[int], room: int) -> list[int]:
-        """As much of the end of the context as `room` further tokens leave place for."""
+        """Return as much of the end of the context as `room` further tokens leave place for."""
         limit = self.max_length
         if limit is None or len(context) + room <= limit:
             return context
@@ -147,7 +140,7 @@ class TokenloomLM(TemplateLM):
         return context[len(context) + room - limit :]
 
     def _windows(self, text: str) -> list[Row]:
-        """Disjoint windows, each without what lies before it."""
+        """Cut a text into disjoint windows, each without what lies before it."""
         tokens = self.tok_encode(text)
         size = self.max_length or max(1, len(tokens))
         starts = range(0, len(tokens), size)
@@ -156,12 +149,12 @@ class TokenloomLM(TemplateLM):
     # ---------------------------------------------------------------- text
 
     def generate_until(self, requests: list[Any], disable_tqdm: bool = False) -> list[str]:
-        """The sampler is that of the options; of a task's own settings, `until` and `max_gen_toks` count."""
+        """Draw with the sampler of the options; of a task's own settings, `until` and `max_gen_toks` count."""
         asked = [self._opening(request.args[0], request.args[1]) for request in requests]
         texts = [""] * len(requests)
-        groups: dict[tuple[int, int], list[int]] = {}
+        groups: dict[tuple[int, int], list[int]] = defaultdict(list)
         for index, (context, room) in enumerate(asked):
-            groups.setdefault((len(context), room), []).append(index)
+            groups[len(context), room].append(index)
         with tqdm(total=len(requests), desc="Generating", disable=disable_tqdm) as bar:
             for (_, room), members in groups.items():
                 for start in range(0, len(members), self.options.batch_size):
@@ -174,10 +167,10 @@ class TokenloomLM(TemplateLM):
         return texts
 
     def _opening(self, text: str, settings: dict[str, Any]) -> tuple[list[int], int]:
-        """The context that is read and the number of tokens to write."""
+        """Return the context that is read and the number of tokens to write."""
         room = int(settings.get("max_gen_toks", self.options.max_gen_toks))
-        limit = self.max_length
-        if limit is not None and room > limit:
+        limit = self.max_length or room
+        if room > limit:
             raise ValueError(
                 f"max_gen_toks is {room}, but the model reads {limit} tokens with the context; "
                 f"set --gen_kwargs max_gen_toks={max(1, limit // 2)} or less"
@@ -197,7 +190,7 @@ class TokenloomLM(TemplateLM):
         return ids
 
     def _cut(self, ids: list[int], settings: dict[str, Any]) -> str:
-        """The text before the end of the text and the first of the strings that stop it."""
+        """Return the text before its end token and before the first of the strings that stop it."""
         end = self.eot_token_id
         text = self.tokenizer.decode(ids[: ids.index(end)] if end in ids else ids)
         until = settings.get("until") or []

@@ -1,14 +1,15 @@
-"""How a model answers the harness: one value, whether it comes from Python, a command or `--model_args`."""
+"""Options of a model in the harness: one value, whether it comes from Python, a command or `--model_args`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from tokenloom.samplers.options import SamplerOptions
+from tokenloom.support.checks import check_least
 from tokenloom.support.registry import build
 
 AUTOMATIC = 64
-"""What `batch_size=auto` means here: rows are short, and the batch changes no figure."""
+"""The batch of `batch_size=auto`: rows are short, and the batch changes no figure."""
 
 
 @dataclass(frozen=True)
@@ -26,14 +27,12 @@ class HarnessOptions(SamplerOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("samples", "batch_size", "max_gen_toks"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
-        self.sampler_value()
+        check_least(self, samples=1, batch_size=1, max_gen_toks=1)
+        self.sampler_value()  # a wrong name or number is refused here
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> "HarnessOptions":
-        """Options from what the harness parsed; an unknown one is answered with the nearest known name."""
+        """Build the options from what the harness parsed; an unknown one is answered with the nearest known name."""
         known = {name: float(value) if name in ("temperature", "top_p") else value for name, value in values.items()}
         size = known.get("batch_size", AUTOMATIC)
         known["batch_size"] = AUTOMATIC if str(size).startswith("auto") else int(size)

@@ -46,7 +46,7 @@ class TaskReport:
 
     @property
     def notes(self) -> list[str]:
-        """What must be said beside the figures, in sentences."""
+        """Sentences that must stand beside the figures."""
         found = [f"log-likelihoods: {self.estimator}"] if self.scored else []
         if self.scored and not self.exact:
             size = "unknown from so few samples" if self.noise_error is None else f"{self.noise_error:.3g} nats"
@@ -56,7 +56,7 @@ class TaskReport:
         return found
 
     def record(self) -> dict[str, Any]:
-        """Everything, as JSON."""
+        """Return everything as JSON."""
         return asdict(self) | {"notes": self.notes}
 
 
@@ -73,19 +73,19 @@ def evaluate_tasks(
     evaluate = optional("lm_eval", "harness").evaluate  # not simple_evaluate, which first describes the whole machine
     from tokenloom.evaluation.harness.language_model import TokenloomLM
 
-    asked = HarnessOptions() if options is None else options
-    found = _load(list(tasks), asked.seed)
-    answering = TokenloomLM(model=model, tokenizer=tokenizer, device=device, **asdict(asked))
+    options = options or HarnessOptions()
+    found = _load(list(tasks), options.seed)
+    answering = TokenloomLM(model=model, tokenizer=tokenizer, device=device, **asdict(options))
     results = evaluate(answering, found, limit=limit, bootstrap_iters=RESAMPLES, log_samples=False)
     errors = [error for error in answering.errors if not math.isnan(error)]
     noise = math.sqrt(sum(error**2 for error in errors) / len(errors)) if errors else None
     scorer, scored = answering.scorer, len(answering.errors)
     figures = tuple(_figures(results["results"]))
-    return TaskReport(figures, scorer.estimator, scorer.exact, noise, scored, answering.shortened, asked)
+    return TaskReport(figures, scorer.estimator, scorer.exact, noise, scored, answering.shortened, options)
 
 
 def _load(tasks: list[str], seed: int) -> Mapping[str, Any]:
-    """The tasks and groups of the harness, from folders or by name, without examples unless they ask for some."""
+    """Load tasks and groups of the harness, from folders or by name, without examples unless they ask for some."""
     folders = [name for name in tasks if Path(name).is_dir()]
     if not tasks or (folders and len(folders) < len(tasks)):
         raise ValueError("give --tasks folders with task files, or names of tasks, not both")
@@ -95,7 +95,9 @@ def _load(tasks: list[str], seed: int) -> Mapping[str, Any]:
         raise ValueError(f"{', '.join(folders)} holds no task; the harness reads YAML files with the key task")
     for name in names:
         if name not in manager.all_tasks:
-            raise ValueError(f"the harness has no task {name!r}, nor is that a folder; {_near(name, manager)}")
+            hint = nearest(name, manager.all_tasks)
+            remedy = hint if hint.startswith("did") else "lm_eval ls tasks lists them"  # not all of thousands
+            raise ValueError(f"the harness has no task {name!r}, nor is that a folder; {remedy}")
     try:
         with hub_or_cache(local=bool(folders)):
             loaded: Mapping[str, Any] = manager.load(names)
@@ -111,13 +113,8 @@ def _load(tasks: list[str], seed: int) -> Mapping[str, Any]:
     return loaded
 
 
-def _near(name: str, manager: Any) -> str:
-    hint = nearest(name, manager.all_tasks)
-    return hint if hint.startswith("did") else "lm_eval ls tasks lists them"
-
-
 def _figures(results: Mapping[str, Mapping[str, Any]]) -> Iterator[TaskFigure]:
-    """`metric,filter` -> value, with `metric_stderr,filter` beside it."""
+    """Read the harness's results: `metric,filter` -> value, with `metric_stderr,filter` beside it."""
     for task, values in results.items():
         for key, value in values.items():
             metric, comma, kind = key.partition(",")

@@ -1,4 +1,4 @@
-"""A trained model as evaluation sees it: the model, under which name, with which weights, and where its figures go.
+"""A trained model with its name and its place: the model, under which weights, and where its figures go.
 
 A run folder holds model/ (averaged weights), checkpoints/ (averaged and raw ones); figures go to its evaluation/.
 A model folder (config.json and model.safetensors) works as well; its figures go to evaluation/ beside it.  So does the
@@ -7,7 +7,6 @@ name of a bundled model, and a model of another library, whose figures go to run
 `RUN@masked` is the run under another process (`models/bundled`).
 """
 
-import hashlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -18,73 +17,47 @@ from typing import Any, Literal
 import torch
 
 from tokenloom import __version__
-from tokenloom.data.base import Source, source_of
-from tokenloom.data.decoder import Decoder
-from tokenloom.data.view import decoder_of
 from tokenloom.drawing.randomness import RowGenerators
 from tokenloom.models.bundled import is_bundled, suggestion, without_process
 from tokenloom.models.checkpoint import newest_intact, read_checkpoint
 from tokenloom.models.loading import is_foreign, load
 from tokenloom.models.model import DiffusionModel
 from tokenloom.models.store import load_model, model_folder, under
-from tokenloom.models.tokenizer import Tokenizer
+from tokenloom.support.reading import file_sum
 
 Weights = Literal["ema", "raw"]
 
 
 @dataclass(frozen=True)
 class Run:
-    """A model with its name and its place."""
+    """A model with its name, its folder, and the folder `results` for its figures."""
 
     name: str
     folder: Path
-    """Folder of the model itself."""
     results: Path
-    """Folder for figures."""
     model: DiffusionModel
     weights: Weights
 
     @property
-    def step(self) -> int | None:
-        """Optimiser steps, where known."""
-        return self.model.about.step
-
-    @property
-    def tokenizer(self) -> Tokenizer | None:
-        """The tokenizer of a text model."""
-        return self.model.tokenizer
-
-    @property
-    def source(self) -> Source | None:
-        """What it was trained on, where that is known."""
-        record = self.model.about.source
-        return None if record is None else source_of(record)
-
-    @property
     def length(self) -> int:
         """The longest sequence its network reads."""
-        assert self.model.length is not None  # what was saved says so
+        assert self.model.length is not None  # every saved network records it
         return self.model.length
-
-    @property
-    def decoder(self) -> Decoder:
-        """How its sequences are written for people."""
-        return decoder_of(self.model)
 
     @cached_property
     def weights_digest(self) -> str:
-        """What tells one model's weights from another's."""
+        """The checksum that tells one model's weights from another's."""
         weights = self.folder / "model.safetensors"
         if weights.is_file():
-            return hashlib.sha256(weights.read_bytes()).hexdigest()
+            return file_sum(weights)
         return str((self.model.about.origin or {}).get("sha256"))
 
     def randomness(self, seeds: Sequence[int]) -> RowGenerators:
-        """A generator for each seed, where the model is."""
+        """Return one generator per seed, on the device of the model."""
         return RowGenerators(seeds, self.model.device or torch.device("cpu"))
 
     def provenance(self) -> dict[str, Any]:
-        """What a record must say of the model and the software behind it."""
+        """Return what a record must say of the model and the software behind it."""
         return {
             "tokenloom": __version__,
             "torch": torch.__version__,
@@ -93,12 +66,12 @@ class Run:
             "weights_sha256": self.weights_digest,
             "process": self.model.process.title,
             "predicts": self.model.predicts.__name__,
-            "trained_steps": self.step,
+            "trained_steps": self.model.about.step,
         }
 
 
 def open_run(path: str | Path, weights: Weights = "ema") -> Run:
-    """The model of a run folder, of a model folder or of a bundled name, with averaged or raw weights."""
+    """Open the model of a run folder, of a model folder or of a bundled name, with averaged or raw weights."""
     plain, process = without_process(path)
     if process is not None:
         run = open_run(plain, weights)
@@ -116,26 +89,17 @@ def open_run(path: str | Path, weights: Weights = "ema") -> Run:
     name = folder.name if not inside else root.name if folder.name == "model" else f"{root.name}/{folder.name}"
     model = load_model(folder)
     if weights == "raw":
-        _load_raw(model, root)
+        newest, _ = newest_intact(root / "checkpoints")
+        if newest is None:
+            raise ValueError(f"{root} has no intact checkpoint with raw weights; evaluate the averaged ones (ema)")
+        saved = read_checkpoint(newest)
+        model.load_state_dict(saved.tensors["model"])
+        model.describe(step=saved.step)
     return Run(name, folder, root / "evaluation", model, weights)
 
 
-def placed(run: Run, compiled: bool = False) -> Run:
-    """The run on the GPU of this process, where there is one (torchrun says which); compiled if asked for."""
-    if torch.cuda.is_available():
-        run.model.to(f"cuda:{int(os.environ.get('LOCAL_RANK', '0')) % torch.cuda.device_count()}")
-    if compiled:
-        run.model.compile()
-    return run
-
-
-def named(run: str, process: str | None) -> str:
-    """What `open_run` calls a run under a process; the run itself where none is named."""
-    return run if process is None else f"{run}@{process}"
-
-
 def open_runs(paths: Sequence[str], weights: Weights = "ema") -> list[Run]:
-    """Some runs, each under a name of its own."""
+    """Open some runs, each under a name of its own."""
     if not paths:
         raise ValueError("name at least one run folder")
     runs = [open_run(path, weights) for path in paths]
@@ -146,10 +110,15 @@ def open_runs(paths: Sequence[str], weights: Weights = "ema") -> list[Run]:
     return [replace(run, name=name) for run, name in zip(runs, distinct, strict=True)]
 
 
-def _load_raw(model: DiffusionModel, root: Path) -> None:
-    newest, _ = newest_intact(root / "checkpoints")
-    if newest is None:
-        raise ValueError(f"{root} has no intact checkpoint with raw weights; evaluate the averaged ones (ema)")
-    saved = read_checkpoint(newest)
-    model.load_state_dict(saved.tensors["model"])
-    model.describe(step=saved.step)
+def placed(run: Run, compiled: bool = False) -> Run:
+    """Move the run to the GPU of this process (LOCAL_RANK of torchrun) if there is one, and compile it if asked to."""
+    if torch.cuda.is_available():
+        run.model.to(f"cuda:{int(os.environ.get('LOCAL_RANK', '0')) % torch.cuda.device_count()}")
+    if compiled:
+        run.model.compile()
+    return run
+
+
+def named(run: str, process: str | None) -> str:
+    """Return the name by which `open_run` opens a run under a process, or the run itself for None."""
+    return run if process is None else f"{run}@{process}"
