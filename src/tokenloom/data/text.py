@@ -41,7 +41,7 @@ class TextSource(Source):
     tokenizer: str = "characters"
     """characters, bytes, bpe:N, a tokenizer.json, a folder with a vocabulary, or a Hub name."""
     packing: Packing = "wrap"
-    """How text becomes rows of fixed length."""
+    """The way in which text becomes rows of fixed length."""
     detokeniser: Detokeniser = "none"
     """Undo the tokenisation in which an evaluation set is distributed, such as ` , ` and ` @-@ ` in wikitext."""
 

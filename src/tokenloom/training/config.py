@@ -102,9 +102,9 @@ class TrainConfig:
     method: str = "udm"
     """The process to train under: udm, mdm, max-coupling, audm, ar or another registered one; name:option=value."""
     predicts: Predicts | None = None
-    """What the network predicts; by default the leave-one-out posterior for udm and max-coupling, else the denoiser."""
+    """The network's prediction; by default the leave-one-out posterior for udm and max-coupling, else the denoiser."""
     objective: str | None = None
-    """What is minimised: ce, nelbo, finite-step, nelbo-ce, crm, score-entropy or another registered one; by default
+    """The loss: ce, nelbo, finite-step, nelbo-ce, crm, score-entropy or another registered one; by default
     what suits the method."""
     schedule: str = "linear"
     """linear, cosine, polynomial:power=2, geometric or another registered one."""

@@ -30,21 +30,15 @@ def launch(config: TrainConfig) -> Any:
     """Start Fabric on one process, or on as many as torchrun says, each with the whole model (DDP) or a part (FSDP)."""
     Fabric = optional("lightning_fabric", "train").Fabric
     world, local = (int(os.environ.get(name, "1")) for name in ("WORLD_SIZE", "LOCAL_WORLD_SIZE"))
-    accelerator = "cuda" if torch.cuda.is_available() else "cpu"
-    if world == 1:
-        return Fabric(accelerator=accelerator, devices=1, precision=config.run.precision)
-    strategy: Any = "ddp"
-    if config.run.strategy == "fsdp":
+    strategy: Any = "auto" if world == 1 else "ddp"
+    if world > 1 and config.run.strategy == "fsdp":
         parallel = optional("lightning_fabric.strategies.model_parallel", "train")
         strategy = parallel.ModelParallelStrategy(shard, data_parallel_size=world, tensor_parallel_size=1)
-    fabric = Fabric(
-        accelerator=accelerator,
-        strategy=strategy,
-        devices=local,
-        num_nodes=world // local,
-        precision=config.run.precision,
-    )
-    fabric.launch()
+    accelerator = "cuda" if torch.cuda.is_available() else "cpu"
+    hardware = {"accelerator": accelerator, "devices": local, "num_nodes": world // local}
+    fabric = Fabric(strategy=strategy, precision=config.run.precision, **hardware)
+    if world > 1:
+        fabric.launch()
     return fabric
 
 
