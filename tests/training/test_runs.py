@@ -20,6 +20,14 @@ from tokenloom.training.reporting import Reporter
 FOREVER = ["--max-steps", "1000000"]
 
 
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of two steps."""
+    folder = tmp_path_factory.mktemp("trained") / "run"
+    main(["train", *TINY, "--max-steps", "2", "--out", str(folder)])
+    return folder
+
+
 def wait_for_step(folder: Path, step: int) -> None:
     end = time.monotonic() + 120
     while time.monotonic() < end:
@@ -105,29 +113,42 @@ def test_a_second_signal_ends_a_run_at_once(
 
 
 def test_a_finished_run_says_so_and_how_to_train_it_further(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """By steps and by the clock, with no data loaded; the minutes of all parts count."""
-    steps, clock = str(tmp_path / "steps"), str(tmp_path / "clock")
-    main(["train", *TINY, "--max-steps", "2", "--out", steps])
-    main(["train", *TINY, "--max-minutes", "0.01", "--out", clock])
+    steps, clock = shutil.copytree(trained, tmp_path / "steps"), tmp_path / "clock"
+    main(["train", *TINY, "--max-minutes", "0.005", "--out", str(clock)])
     capsys.readouterr()
     with monkeypatch.context() as patch:
         patch.setattr(MarkovSource, "load", None)
         for run, remedy in ((steps, "--max-steps 4"), (clock, "--max-minutes 0.0")):
-            main(["train", "--resume", run])
+            main(["train", "--resume", str(run)])
             captured = capsys.readouterr()
             assert "the run is finished (" in captured.err
             assert f"to train it further, add {remedy}" in captured.err
             assert captured.out == ""
-    main(["train", "--resume", steps, "--max-steps", "3"])
-    assert "3 steps, " in capsys.readouterr().out
+        main(["train", "--resume", str(steps), "--max-steps", "1"])
+        assert "the run is finished (2 steps in " in " ".join(capsys.readouterr().err.split())
+    main(["train", "--resume", str(steps), "--max-steps", "3"])
+    said = capsys.readouterr().out
+    assert "3 steps, " in said
+    assert "minutes since step 2" in said
 
 
-def test_a_config_repeats_its_run(tmp_path: Path) -> None:
-    main(["train", *TINY, "--max-steps", "6", "--out", str(tmp_path / "first")])
-    main(["train", "--config", str(tmp_path / "first" / "config.json"), "--out", str(tmp_path / "again")])
-    assert weights(tmp_path / "first", 6) == weights(tmp_path / "again", 6)
+def test_a_config_repeats_its_run(trained: Path, tmp_path: Path) -> None:
+    main(["train", "--config", str(trained / "config.json"), "--out", str(tmp_path / "again")])
+    assert weights(trained, 2) == weights(tmp_path / "again", 2)
+
+
+def test_a_folder_that_holds_a_run_or_cannot_be_written_is_named(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    new = ("train", *TINY, "--max-steps", "2", "--out")
+    assert "already holds a run: continue it with --resume" in refusal(capsys, *new, str(trained))
+    changed = refusal(capsys, "train", "--resume", str(trained), "--optimiser.lr", "0.5", "--network.depth", "3")
+    assert "network.depth (1 -> 3), optimiser.lr (0.001 -> 0.5)" in changed
+    (tmp_path / "file").write_text("")
+    assert "cannot write to " in refusal(capsys, *new, str(tmp_path / "file" / "run"))
 
 
 @pytest.mark.parametrize(
@@ -164,25 +185,6 @@ def test_what_makes_no_sense_is_refused(
         capsys, "train", *arguments, *([] if "--resume" in arguments else ["--out", str(tmp_path / "run")])
     )
     assert not list(tmp_path.iterdir())
-
-
-def test_a_folder_that_holds_a_run_or_cannot_be_written_is_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = str(tmp_path / "run")
-    main(["train", *TINY, "--max-steps", "2", "--out", run])
-    assert "already holds a run: continue it with --resume" in refusal(
-        capsys, "train", *TINY, "--max-steps", "2", "--out", run
-    )
-    main(["train", "--resume", run, "--max-steps", "1"])
-    assert "the run is finished (2 steps in " in " ".join(capsys.readouterr().err.split())
-    main(["train", "--resume", run, "--max-steps", "3"])
-    assert "minutes since step 2" in capsys.readouterr().out
-    changed = refusal(capsys, "train", "--resume", run, "--optimiser.lr", "0.5", "--network.depth", "3")
-    assert "network.depth (1 -> 3), optimiser.lr (0.001 -> 0.5)" in changed
-    (tmp_path / "file").write_text("")
-    blocked = refusal(capsys, "train", *TINY, "--max-steps", "2", "--out", str(tmp_path / "file" / "run"))
-    assert "cannot write to " in blocked
 
 
 @pytest.mark.parametrize(
