@@ -54,8 +54,8 @@ def test_every_method_trains(
         predicts=predicts,
         objective=objective,
         network=replace(base.network, kind=kind),
-        optimiser=replace(base.optimiser, lr=2e-2, batch=16, ema=0.9),
-        max_steps=16,
+        optimiser=replace(base.optimiser, lr=3e-2, batch=16, ema=0.9),
+        max_steps=8,
     )
     data = config.data.load()
     untrained = build_model(config, data)
@@ -63,7 +63,7 @@ def test_every_method_trains(
     before = {part.name: validate(untrained.with_process(part), data, 64, 1) for part in parts}
     result = loop.train(config, False, Reporter(quiet=True))
     assert result is not None
-    assert result.steps == 16
+    assert result.steps == 8
     assert result.figures.keys() == before.keys()
     for name, figure in result.figures.items():
         assert figure.per_token < before[name].per_token - 0.1
@@ -72,9 +72,8 @@ def test_every_method_trains(
     loaded = load_model(tmp_path / "run" / "model")
     assert loaded.process == untrained.process == parts[0]
     assert loaded.predicts is untrained.predicts
-    assert loaded.about.step == 16
-    assert loaded.about.validation is not None
-    assert loaded.about.validation | result.figure.record() == loaded.about.validation
+    assert loaded.about.step == 8
+    assert (loaded.about.validation or {}).items() >= result.figure.record().items()
 
 
 def test_a_step_that_is_not_finite_is_skipped_and_five_in_a_row_stop_the_run(
@@ -123,11 +122,8 @@ def test_best_holds_the_best_and_model_the_last(tmp_path: Path, monkeypatch: pyt
     assert figures == []
     for name, step, figure, expected in (("best", 4, 0.5, second), ("model", 8, 0.7, fourth)):
         model = load_model(folder / name)
-        assert model.about.step == step
-        assert model.about.validation is not None
-        assert model.about.validation["per_token"] == figure
-        for key, value in model.state_dict().items():
-            assert torch.equal(value, expected[key])
+        assert (model.about.step, (model.about.validation or {})["per_token"]) == (step, figure)
+        assert all(value.equal(expected[key]) for key, value in model.state_dict().items())
 
 
 def test_a_run_in_mixed_precision_trains_validates_saves_and_samples(
@@ -198,11 +194,7 @@ def test_a_rate_that_follows_the_clock_is_that_of_the_first_process(
     monkeypatch.setattr(reporter, "step", lambda step, loss, rate, tokens: rates.append(rate))
     base = tiny(tmp_path)
     optimiser = replace(base.optimiser, lr=1e-3, warmup=0, decay="linear")
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     loop.train(tiny(tmp_path, max_steps=None, max_minutes=60.0, optimiser=optimiser), False, reporter)
     assert rates == pytest.approx([0.25e-3, 0.25e-3])
-
-
-def test_after_a_run_signals_mean_what_they_did_before(tmp_path: Path) -> None:
-    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
-    loop.train(tiny(tmp_path / "run", max_steps=1), False, Reporter(quiet=True))
-    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before  # as after every run
