@@ -1,7 +1,9 @@
 """Compiled networks and recomputed blocks train the same model; where they cannot be had, a sentence says so."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -71,7 +73,12 @@ def test_the_command_samples_through_the_compiled_network(
 ) -> None:
     """Its graphs are tested in tests/models/test_compiled.py; here the plain network stands for them."""
     backends: list[str] = []
-    monkeypatch.setattr(compiled, "_compiled", lambda backend: backends.append(backend) or compiled._run)
+
+    def record(backend: str) -> Callable[..., Any]:
+        backends.append(backend)
+        return compiled._run
+
+    monkeypatch.setattr(compiled, "_compiled", record)
     draw = ("sample", str(plain), "--num", "4", "--steps", "3", "--shard", "4")
     for name, options in (("plain", ()), ("compiled", ("--compile",))):
         assert not backends

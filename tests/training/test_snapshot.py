@@ -14,12 +14,12 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from tests.cli.helpers import refusal
-from tests.training.helpers import TINY, tiny, weights
+from tests.training.helpers import TINY, tiny, train, weights
 from tokenloom.models.checkpoint import FILES, read_checkpoint, write_checkpoint
 from tokenloom.models.store import load_model
 from tokenloom.support.lock import locked
 from tokenloom.support.temporary import HOST
-from tokenloom.training.loop import train
+from tokenloom.training import loop
 from tokenloom.training.reporting import Reporter
 
 STEP = "step_000000002"
@@ -29,7 +29,7 @@ State = dict[str, Any]
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs") / "run"
-    train(tiny(folder, max_steps=2), False, Reporter(quiet=True))
+    train(tiny(folder, max_steps=2))
     return folder
 
 
@@ -39,7 +39,7 @@ def run(trained: Path, tmp_path: Path) -> Path:
 
 
 def resume(folder: Path, steps: int = 3) -> None:
-    train(tiny(folder, max_steps=steps), True, Reporter(quiet=True))
+    train(tiny(folder, max_steps=steps), resume=True)
 
 
 def edit_state(run: Path, edit: Callable[[State], State]) -> None:
@@ -109,11 +109,10 @@ def test_a_run_killed_between_its_last_checkpoint_and_its_model_writes_the_model
     config, expected = tiny(run, max_steps=2), load_model(run).state_dict()
     saved = read_checkpoint(run / "checkpoints" / STEP)
     assert saved.state["done"]
-    assert train(config, True, Reporter(quiet=True)) is None  # finished: nothing is left to do
+    assert loop.train(config, True, Reporter(quiet=True)) is None  # finished: nothing is left to do
     write_checkpoint(run / "checkpoints", replace(saved, state=saved.state | {"done": False}))  # as the loop wrote it
     shutil.rmtree(run / "model")
-    result = train(config, True, Reporter(quiet=True))
-    assert result is not None
+    result = train(config, resume=True)
     assert result.steps == 2
     again = load_model(run).state_dict()
     assert all(again[name].equal(value) for name, value in expected.items())
@@ -132,11 +131,12 @@ def test_what_a_killed_run_left_is_removed_or_finished_by_the_next(run: Path, tm
     (run / f".config-partial-{own}.json").touch()
     resume(run)
     assert not list(run.rglob(".*"))
-    train(tiny(tmp_path / "whole", max_steps=3), False, Reporter(quiet=True))
+    train(tiny(tmp_path / "whole", max_steps=3))
     assert weights(run, 3) == weights(tmp_path / "whole", 3)
 
 
 def test_the_config_of_a_resumed_run_needs_no_room(run: Path) -> None:
+    edit_state(run, with_(done=False))
     before = (run / "config.json").stat()
     resume(run, 2)
     after = (run / "config.json").stat()

@@ -3,14 +3,14 @@
 import torch
 
 from tokenloom.data.base import Dataset
-from tokenloom.models.model import DiffusionModel
+from tokenloom.models.protocol import Model
 from tokenloom.objectives.likelihood import ALONE, Likelihood, Workers, nelbo
 from tokenloom.training.batches import seeded
 
 BATCH = 64
 
 
-def validate(model: DiffusionModel, data: Dataset, rows: int, seed: int, workers: Workers = ALONE) -> Likelihood:
+def validate(model: Model, data: Dataset, rows: int, seed: int, workers: Workers = ALONE) -> Likelihood:
     """Return the bound, or likelihood, of the first held-out rows."""
     generator = seeded(seed, "validation")
     x_0, given = data.draw("valid", torch.arange(min(rows, len(data.valid))), generator)
