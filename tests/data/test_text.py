@@ -53,35 +53,33 @@ def test_a_folder_is_the_sum_of_its_files_unless_it_names_its_splits(tmp_path: P
     assert dataset.decode(dataset.train) + dataset.decode(dataset.valid) == ["tttt", "vvvv"]
 
 
-def test_unreadable_text_gets_a_sentence(tmp_path: Path, stories: Path) -> None:
-    (tmp_path / "nothing").mkdir()
-    for name, content in {
-        "empty.txt": b"",
-        "blank.txt": b" \n<|endoftext|>\n\n",
-        "binary.txt": b"ab\nc\0d",
-        "latin.txt": b"ok\nna\xefve",
-        "cut.txt.gz": gzip.compress(b"abc" * 99)[:-9],
-        "field.jsonl": b'{"text": "a"}\n\n{"body": "b"}\n',
-        "list.jsonl": b"[1]\n",
-        "surrogate.jsonl": b'{"text": "\\ud800"}\n',
-        "table.csv": b"a,b",
-    }.items():
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("empty.txt", b"", "empty.txt is empty"),
+        ("blank.txt", b" \n<|endoftext|>\n\n", "blank.txt is empty"),
+        ("binary.txt", b"ab\nc\0d", "is a binary file, not text: line 2 has a NUL byte"),
+        ("latin.txt", b"ok\nna\xefve", "is not UTF-8 text: line 2"),
+        ("cut.txt.gz", gzip.compress(b"abc" * 99)[:-9], "is not a whole gzip file"),
+        ("field.jsonl", b'{"text": "a"}\n\n{"body": "b"}\n', 'line 3 of .*field.jsonl .* a string field "text"'),
+        ("list.jsonl", b"[1]\n", "line 1 of"),
+        ("surrogate.jsonl", b'{"text": "\\ud800"}\n', "line 1 of"),
+        ("table.csv", b"a,b", "its name must end in .txt"),
+        ("nothing", None, "the folder .*nothing has no file that ends in"),
+    ],
+)
+def test_unreadable_text_gets_a_sentence(name: str, content: bytes | None, sentence: str, tmp_path: Path) -> None:
+    if content is None:
+        (tmp_path / name).mkdir()
+    else:
         (tmp_path / name).write_bytes(content)
-    for name, sentence in {
-        "empty.txt": "empty.txt is empty",
-        "blank.txt": "blank.txt is empty",
-        "binary.txt": "is a binary file, not text: line 2 has a NUL byte",
-        "latin.txt": "is not UTF-8 text: line 2",
-        "cut.txt.gz": "is not a whole gzip file",
-        "field.jsonl": 'line 3 of .*field.jsonl is not a JSON object with a string field "text"',
-        "list.jsonl": "line 1 of",
-        "surrogate.jsonl": "line 1 of",
-        "table.csv": "its name must end in .txt",
-        "nothing": "the folder .*nothing has no file that ends in",
-        "missing.txt": "there is no file, folder or data set",
-    }.items():
-        with pytest.raises(ValueError, match=sentence):
-            load(tmp_path / name, tmp_path)
+    with pytest.raises(ValueError, match=sentence):
+        load(tmp_path / name, tmp_path)
+
+
+def test_what_is_missing_or_overlaps_gets_a_sentence(tmp_path: Path, stories: Path) -> None:
+    with pytest.raises(ValueError, match="there is no file, folder or data set"):
+        load(tmp_path / "missing.txt", tmp_path)
     with pytest.raises(ValueError, match="data set wikitxt; did you mean wikitext"):
         load("wikitxt", tmp_path)
     with pytest.raises(ValueError, match=r"share .*stories.txt; they must not overlap"):

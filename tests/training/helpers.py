@@ -11,9 +11,12 @@ import torch
 from torch import nn
 
 import tokenloom as tl
+from tokenloom.training import loop
 from tokenloom.training.build import build_model, resolve
 from tokenloom.training.config import TrainConfig
+from tokenloom.training.loop import Result
 from tokenloom.training.recipes import recipe
+from tokenloom.training.reporting import Reporter
 
 TINY = [
     "--recipe", "markov", "--data.vocab-size", "5", "--data.length", "8", "--data.rows", "300",
@@ -36,6 +39,13 @@ def tiny(out: Path, **changes: object) -> TrainConfig:
         run=replace(config.run, valid_rows=64),
     )
     return resolve(replace(config, **changes))  # type: ignore[arg-type]
+
+
+def train(config: TrainConfig, resume: bool = False, reporter: Reporter | None = None) -> Result:
+    """Train, quietly unless a reporter is passed, a run that is not finished."""
+    result = loop.train(config, resume, reporter or Reporter(quiet=True))
+    assert result is not None
+    return result
 
 
 def awake(model: tl.DiffusionModel, std: float = 0.2) -> tl.DiffusionModel:

@@ -13,12 +13,11 @@ import tokenloom as tl
 from tests import brute
 from tests.exact_network import ExactNetwork
 from tests.laws.helpers import EXACT
-from tests.training.helpers import TINY, losses, records, tiny, weights
+from tests.training.helpers import TINY, losses, records, tiny, train, weights
 from tokenloom.cli import main
 from tokenloom.drawing.randomness import RowGenerators
 from tokenloom.objectives import CrossEntropy
 from tokenloom.objectives.head_loss import loss_at
-from tokenloom.training import loop
 from tokenloom.training.build import build_model, resolve
 from tokenloom.training.config import TrainConfig
 from tokenloom.training.methods import method_of
@@ -37,7 +36,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of six steps with a checkpoint after three."""
     folder = tmp_path_factory.mktemp("runs") / "any"
     config = anything(folder, max_steps=6)
-    loop.train(replace(config, run=replace(config.run, checkpoint_every=3)), False, Reporter())
+    train(replace(config, run=replace(config.run, checkpoint_every=3)), reporter=Reporter())
     return folder
 
 
@@ -71,16 +70,15 @@ def test_the_saved_network_has_under_each_process_the_bound_that_the_run_reporte
 
 def test_a_resumed_run_is_the_uninterrupted_one(trained: Path, tmp_path: Path) -> None:
     config = anything(tmp_path / "run", max_steps=3)
-    loop.train(config, False, Reporter())
-    loop.train(anything(tmp_path / "run", max_steps=6), True, Reporter())
+    train(config, reporter=Reporter())
+    train(anything(tmp_path / "run", max_steps=6), resume=True, reporter=Reporter())
     assert losses(tmp_path / "run") == losses(trained)
     assert weights(tmp_path / "run", 6) == weights(trained, 6)
 
 
 def test_fewer_noises_make_fewer_bounds_and_another_one_a_warning(tmp_path: Path) -> None:
     config = anything(tmp_path / "run", "any:noises=masked+hybrid", max_steps=2)
-    result = loop.train(config, False, Reporter(quiet=True))
-    assert result is not None
+    result = train(config)
     assert list(result.figures) == ["masked", "hybrid"]
     assert result.figure is result.figures["masked"]
     model = tl.load(tmp_path / "run")
@@ -95,10 +93,10 @@ def test_fewer_noises_make_fewer_bounds_and_another_one_a_warning(tmp_path: Path
         model.with_process(tl.Hybrid(5, p_uniform=0.001))
 
 
-def test_a_mixture_of_one_is_saved_with_its_process(tmp_path: Path) -> None:
-    result = loop.train(anything(tmp_path / "run", "any:noises=absorbing", max_steps=1), False, Reporter(quiet=True))
-    assert result is not None
-    assert list(result.figures) == ["absorbing"]
+def test_a_mixture_of_one_is_saved_with_its_process(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    steps = ["--max-steps", "1", "--run.valid-rows", "8"]
+    main(["train", *TINY, *steps, "--method", "any:noises=absorbing", "--out", str(tmp_path / "run")])
+    assert "validation bound" in capsys.readouterr().out
     model = tl.load(tmp_path / "run")
     assert isinstance(model, tl.DiffusionModel)
     assert model.process.name == "absorbing"
@@ -122,7 +120,7 @@ def test_what_cannot_be_trained_is_named(method: str, sentence: str, tmp_path: P
 
 
 def test_a_network_that_does_not_read_the_evidence_is_not_trained_on_a_mixture(tmp_path: Path) -> None:
-    loop.train(tiny(tmp_path / "plain", max_steps=1), False, Reporter(quiet=True))
+    train(tiny(tmp_path / "plain", max_steps=1))
     config = replace(anything(tmp_path / "run"), begin=str(tmp_path / "plain"))
     with pytest.raises(ValueError, match=r"any trains a network that reads the evidence, and .*plain does not"):
         resolve(config)

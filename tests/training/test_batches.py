@@ -1,12 +1,9 @@
 """What a step or a validation draws depends on the seed and the step alone, and is spread evenly."""
 
 import torch
-from torch import Tensor, nn
 
 import tokenloom as tl
 from tokenloom.data.markov import MarkovSource
-from tokenloom.models.model import DiffusionModel
-from tokenloom.posteriors import LeaveOneOut
 from tokenloom.training.batches import antithetic_times, rows_of, seeded, training_batch
 from tokenloom.training.validation import validate
 
@@ -70,24 +67,11 @@ def test_the_noise_of_a_row_does_not_depend_on_the_rows_beside_it() -> None:
     torch.testing.assert_close(sum(part.weights.sum() for part in parts), torch.tensor(1.0, dtype=torch.float64))
 
 
-class OracleNetwork(nn.Module):
-    """A Markov oracle behind the interface of a network."""
-
-    def __init__(self, oracle: tl.MarkovOracle) -> None:
-        super().__init__()
-        self.oracle, self.unused = oracle, nn.Parameter(torch.zeros(1))
-
-    def forward(self, tokens: Tensor, time: Tensor) -> Tensor:
-        predicted = self.oracle.predict(tl.Noisy(tokens, time, self.oracle.process.alpha(time)))
-        assert isinstance(predicted, LeaveOneOut)
-        return predicted.logits
-
-
 def test_the_validation_figure_of_an_oracle_is_the_entropy() -> None:
     """Within 5 of its own standard errors (false-alarm rate 6e-7); the prior term is the rest of the bound."""
     source = MarkovSource(vocab_size=5, length=8, rows=10, valid_rows=4000)
     data, oracle = source.load(), source.oracle()
-    figure = validate(DiffusionModel(OracleNetwork(oracle), oracle.process), data, 4000, 2)
+    figure = validate(oracle, data, 4000, 2)
     assert data.entropy is not None
     assert abs(figure.per_token - data.entropy) < 5 * figure.per_token_error
     assert figure.per_token_error < 0.02

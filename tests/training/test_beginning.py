@@ -8,13 +8,12 @@ import torch
 
 import tokenloom as tl
 from tests.models.interop.ddit_reference import random_backbone, write_checkpoint
+from tests.training.helpers import train
 from tokenloom.models.interop.importing import import_model
 from tokenloom.models.tokenizer import Characters
 from tokenloom.training.beginning import settings_from
 from tokenloom.training.build import resolve
 from tokenloom.training.config import TrainConfig, from_record
-from tokenloom.training.loop import train
-from tokenloom.training.reporting import Reporter
 
 ALPHABET = "abcdefghij "
 
@@ -51,8 +50,7 @@ def test_everything_the_model_says_of_itself_becomes_a_default(imported: Path) -
 
 
 def test_training_goes_on_from_the_weights_of_the_model(imported: Path, text: Path, tmp_path: Path) -> None:
-    result = train(settings(imported, text, tmp_path / "run"), False, Reporter(quiet=True))
-    assert result is not None
+    train(settings(imported, text, tmp_path / "run"))
     before, after = tl.load(imported), tl.load(tmp_path / "run")
     first, last = (model.get_parameter("network.head.weight") for model in (before, after))
     assert not torch.equal(first, last)
@@ -64,21 +62,19 @@ def test_training_goes_on_from_the_weights_of_the_model(imported: Path, text: Pa
 
 
 def test_a_run_from_a_model_resumes_when_the_model_is_gone(imported: Path, text: Path, tmp_path: Path) -> None:
-    train(settings(imported, text, tmp_path / "run"), False, Reporter(quiet=True))
+    train(settings(imported, text, tmp_path / "run"))
     config = settings(imported, text, tmp_path / "run", steps=5)
     imported.rename(tmp_path / "moved")
     (tmp_path / "native").mkdir()
     (tmp_path / "moved" / "config.json").rename(tmp_path / "native" / "config.json")  # the tokenizer of the text
-    result = train(config, True, Reporter(quiet=True))
-    assert result is not None
+    result = train(config, resume=True)
     assert (result.resumed_at, result.steps) == (3, 5)
 
 
 def test_another_method_is_trained_where_the_network_allows_it(imported: Path, text: Path, tmp_path: Path) -> None:
     config = settings(imported, text, tmp_path / "run")
     other = resolve(replace(config, method="max-coupling", out=str(tmp_path / "other")))
-    result = train(other, False, Reporter(quiet=True))
-    assert result is not None
+    train(other)
     assert tl.load(tmp_path / "other").process == tl.MaxCoupling(11)
     with pytest.raises(ValueError, match="embeds 11 ids; build it with num_states=12"):
         resolve(replace(config, method="mdm", predicts=None, objective=None))
@@ -88,11 +84,11 @@ def test_data_that_does_not_fit_the_model_is_refused(imported: Path, text: Path,
     config = settings(imported, text, tmp_path / "run")
     longer = replace(config, data=replace(config.data, length=10))  # type: ignore[call-arg]
     with pytest.raises(ValueError, match="rows of 10 tokens are longer than the 9"):
-        train(longer, False, Reporter(quiet=True))
+        train(longer)
     other = replace(config, data=replace(config.data, tokenizer="characters"))  # type: ignore[call-arg]
     text.write_text("abc defg hi " * 200)
     with pytest.raises(ValueError, match="is tokenised otherwise"):
-        train(other, False, Reporter(quiet=True))
+        train(other)
 
 
 def test_a_checkpoint_of_another_library_is_imported_first(tmp_path: Path) -> None:

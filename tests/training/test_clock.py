@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.training.helpers import tiny
+from tests.training.helpers import tiny, train
 from tokenloom.training import loop
 from tokenloom.training.clock import Clock
 from tokenloom.training.reporting import Reporter
@@ -32,8 +32,7 @@ def test_a_run_leaves_time_for_its_end(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(loop, "write_checkpoint", spending(1.0, lambda *arguments: None))
     config = tiny(tmp_path / "run", max_steps=None, max_minutes=1.0)
     config = replace(config, run=replace(config.run, validate_every=20, valid_rows=8, checkpoint_every=20))
-    result = loop.train(config, False, reporter)
-    assert result is not None
+    result = train(config, reporter=reporter)
     assert now - 1000 <= 60
     assert now - 1000 > 50
     assert 30 < result.steps < 50

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 import torch
 
-from tests.cli.helpers import refusal
 from tokenloom.cli import main
 from tokenloom.data.text import TextSource
 from tokenloom.nn.size import count_parameters
@@ -121,8 +120,3 @@ def test_the_command_keeps_what_is_given_and_writes_down_what_it_chose(
     main(["train", "--resume", str(run), "--max-steps", "4"])
     assert "sized to this machine" not in capsys.readouterr().err
     assert replace(read_config(run / "config.json"), max_steps=3) == config
-
-
-def test_an_option_that_cannot_be_chosen_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    said = refusal(capsys, "train", "--fit", "network.with")
-    assert "--fit cannot choose 'network.with'; did you mean network.width" in said

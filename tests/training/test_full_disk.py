@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from tests.training.helpers import losses, tiny
+from tests.training.helpers import losses, tiny, train
 from tokenloom.models.checkpoint import newest_intact
 from tokenloom.models.store import load_model
-from tokenloom.training import loop, metrics
+from tokenloom.training import metrics
 from tokenloom.training.metrics import MetricsFile
 from tokenloom.training.reporting import Reporter
 
@@ -80,10 +80,9 @@ def test_a_run_outlives_a_full_disk_and_saves_when_there_is_room_again(
 
     monkeypatch.setattr(reporter, "step", step)
     try:
-        result = loop.train(config, False, reporter)
+        result = train(config, reporter=reporter)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert result is not None
     assert result.steps == 12
     refused = [sentence for sentence in said if "cannot write" in sentence or "could not" in sentence]
     assert {sentence.split(":")[0] for sentence in refused} >= {"step 4", "step 6", "step 8"}
@@ -108,7 +107,7 @@ def test_a_disk_that_is_full_to_the_end_gets_all_steps_and_then_the_sentence(tmp
     reporter.step = step  # type: ignore[method-assign, assignment]
     try:
         with pytest.raises(ValueError, match=r"cannot write .*File too large"):
-            loop.train(config, False, reporter)
+            train(config, reporter=reporter)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert len(trained) == 12
@@ -129,7 +128,7 @@ def test_a_writer_of_another_package_that_fails_is_named_and_dropped(
 
     monkeypatch.setattr(metrics, "optional", lambda *names: SimpleNamespace(SummaryWriter=Board))
     config, reporter, said = run_with(tmp_path, 4)
-    loop.train(replace(config, run=replace(config.run, tensorboard=True)), False, reporter)
+    train(replace(config, run=replace(config.run, tensorboard=True)), reporter=reporter)
     named = [sentence for sentence in said if "TensorBoard" in sentence]
     assert named == ["TensorBoard failed (RuntimeError: no room); the run continues without it"]
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 import tokenloom as tl
-from tests.training.helpers import TINY, losses, records, tiny
+from tests.training.helpers import TINY, losses, records, tiny, train
 from tokenloom.cli import main
 from tokenloom.data.text import TextSource
 from tokenloom.models.checkpoint import checkpoints, damage, read_checkpoint
@@ -54,16 +54,15 @@ def test_every_method_trains(
         predicts=predicts,
         objective=objective,
         network=replace(base.network, kind=kind),
-        optimiser=replace(base.optimiser, lr=2e-2, batch=16, ema=0.9),
-        max_steps=16,
+        optimiser=replace(base.optimiser, lr=3e-2, batch=16, ema=0.9),
+        max_steps=8,
     )
     data = config.data.load()
     untrained = build_model(config, data)
     parts = method_in(config, data.vocab_size, data).processes
     before = {part.name: validate(untrained.with_process(part), data, 64, 1) for part in parts}
-    result = loop.train(config, False, Reporter(quiet=True))
-    assert result is not None
-    assert result.steps == 16
+    result = train(config)
+    assert result.steps == 8
     assert result.figures.keys() == before.keys()
     for name, figure in result.figures.items():
         assert figure.per_token < before[name].per_token - 0.1
@@ -72,9 +71,8 @@ def test_every_method_trains(
     loaded = load_model(tmp_path / "run" / "model")
     assert loaded.process == untrained.process == parts[0]
     assert loaded.predicts is untrained.predicts
-    assert loaded.about.step == 16
-    assert loaded.about.validation is not None
-    assert loaded.about.validation | result.figure.record() == loaded.about.validation
+    assert loaded.about.step == 8
+    assert (loaded.about.validation or {}).items() >= result.figure.record().items()
 
 
 def test_a_step_that_is_not_finite_is_skipped_and_five_in_a_row_stop_the_run(
@@ -97,7 +95,7 @@ def test_a_step_that_is_not_finite_is_skipped_and_five_in_a_row_stop_the_run(
     base = tiny(tmp_path / "run")
     config = tiny(tmp_path / "run", max_steps=100, run=replace(base.run, checkpoint_every=5))
     with pytest.raises(ValueError, match="not finite 5 times in a row, last at step 14"):
-        loop.train(config, False, reporter)
+        train(config, reporter=reporter)
     assert [sentence.split(":")[0] for sentence in said] == [f"step {step}" for step in (4, 10, 11, 12, 13, 14)]
     kept = checkpoints(tmp_path / "run" / "checkpoints")
     assert [path.name for path in kept] == ["step_000000010", "step_000000005"]
@@ -116,18 +114,15 @@ def test_best_holds_the_best_and_model_the_last(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(loop, "validate", scripted)
     run = replace(tiny(tmp_path).run, validate_every=2, checkpoint_every=2, valid_rows=8)
     folder = tmp_path / "run"
-    loop.train(tiny(folder, max_steps=4, run=run), False, Reporter(quiet=True))
+    train(tiny(folder, max_steps=4, run=run))
     second = read_checkpoint(folder / "checkpoints" / "step_000000004").tensors["ema"]
-    loop.train(tiny(folder, max_steps=8, run=run), True, Reporter(quiet=True))
+    train(tiny(folder, max_steps=8, run=run), resume=True)
     fourth = read_checkpoint(folder / "checkpoints" / "step_000000008").tensors["ema"]
     assert figures == []
     for name, step, figure, expected in (("best", 4, 0.5, second), ("model", 8, 0.7, fourth)):
         model = load_model(folder / name)
-        assert model.about.step == step
-        assert model.about.validation is not None
-        assert model.about.validation["per_token"] == figure
-        for key, value in model.state_dict().items():
-            assert torch.equal(value, expected[key])
+        assert (model.about.step, (model.about.validation or {})["per_token"]) == (step, figure)
+        assert all(value.equal(expected[key]) for key, value in model.state_dict().items())
 
 
 def test_a_run_in_mixed_precision_trains_validates_saves_and_samples(
@@ -159,7 +154,7 @@ def test_a_text_run_carries_its_tokenizer_and_writes_tensorboard_events(
     data = TextSource(path=str(tmp_path / "text.txt"), length=16)
     run = replace(tiny(tmp_path / "run").run, tensorboard=True, valid_rows=8)
     config = tiny(tmp_path / "run", data=data, run=run, method="mdm", predicts=None, objective=None, max_steps=2)
-    loop.train(config, False, Reporter())
+    train(config, reporter=Reporter())
     model = tl.load(tmp_path / "run")
     assert model.decode(torch.tensor([model.encode("the warp")])) == ["the warp"]
     assert model.about.source == data.record()
@@ -170,7 +165,7 @@ def test_a_batch_that_cannot_be_divided_is_named(tmp_path: Path) -> None:
     base = tiny(tmp_path / "run")
     config = tiny(tmp_path / "run", optimiser=replace(base.optimiser, accumulate=3))
     with pytest.raises(ValueError, match=r"batch must be a multiple of processes x accumulate = 3, got 8"):
-        loop.train(config, False, Reporter(quiet=True))
+        train(config)
 
 
 class OtherClock:
@@ -198,11 +193,7 @@ def test_a_rate_that_follows_the_clock_is_that_of_the_first_process(
     monkeypatch.setattr(reporter, "step", lambda step, loss, rate, tokens: rates.append(rate))
     base = tiny(tmp_path)
     optimiser = replace(base.optimiser, lr=1e-3, warmup=0, decay="linear")
-    loop.train(tiny(tmp_path, max_steps=None, max_minutes=60.0, optimiser=optimiser), False, reporter)
-    assert rates == pytest.approx([0.25e-3, 0.25e-3])
-
-
-def test_after_a_run_signals_mean_what_they_did_before(tmp_path: Path) -> None:
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
-    loop.train(tiny(tmp_path / "run", max_steps=1), False, Reporter(quiet=True))
-    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+    train(tiny(tmp_path, max_steps=None, max_minutes=60.0, optimiser=optimiser), reporter=reporter)
+    assert rates == pytest.approx([0.25e-3, 0.25e-3])
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before  # as after every run

@@ -8,7 +8,6 @@ import pytest
 import torch
 
 import tokenloom as tl
-from tests.cli.helpers import refusal
 from tests.training.helpers import TINY, records
 from tokenloom.cli import main
 from tokenloom.noise import unigrams
@@ -61,16 +60,6 @@ def test_the_unigrams_of_the_data_are_a_noise_under_every_coupling(
     capsys.readouterr()
     main(["sample", str(run), "--num", "2", "--steps", "4", "--sampler", sampler, "--json"])
     assert torch.tensor(json.loads(capsys.readouterr().out)["tokens"]).shape == (2, 8)
-
-
-def test_what_training_minimises_is_not_what_a_bound_pays_at_the_end(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    options = ["--objective", "prior-term", "--out", str(tmp_path / "run")]
-    said = refusal(capsys, "train", *TINY, *options)
-    assert "there is no objective 'prior-term'; " in said
-    assert "nelbo" in said
-    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(

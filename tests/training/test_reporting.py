@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from tests.training.helpers import tiny
+from tests.training.helpers import tiny, train
 from tokenloom.support import display
 from tokenloom.support.display import Display
-from tokenloom.training import loop, reporting
+from tokenloom.training import reporting
 from tokenloom.training.reporting import Reporter
 
 
@@ -46,7 +46,7 @@ def test_a_run_says_what_to_expect_and_is_heard_of_all_the_time(
     monkeypatch.setattr(display, "OFTEN", 0.02)
     monkeypatch.setattr(reporting, "FIRST_SECONDS", 0.0)
     config = tiny(tmp_path / "run", max_steps=40)
-    loop.train(replace(config, run=replace(config.run, validate_every=30)), False, Reporter())
+    train(replace(config, run=replace(config.run, validate_every=30)), reporter=Reporter())
     said = capsys.readouterr().err
     assert "tokens per second: expect about 40 steps (2,560 tokens) in " in said
     assert "a validation at step 30 in " in said

@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +14,22 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from tests.cli.helpers import refusal
-from tests.training.helpers import TINY, tiny, weights
-from tokenloom.models.checkpoint import FILES
+from tests.training.helpers import TINY, tiny, train, weights
+from tokenloom.models.checkpoint import FILES, read_checkpoint, write_checkpoint
+from tokenloom.models.store import load_model
 from tokenloom.support.temporary import HOST
+from tokenloom.training import loop
 from tokenloom.training.lock import locked
-from tokenloom.training.loop import train
 from tokenloom.training.reporting import Reporter
 
 STEP = "step_000000002"
+State = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs") / "run"
-    train(tiny(folder, max_steps=2), False, Reporter(quiet=True))
+    train(tiny(folder, max_steps=2))
     return folder
 
 
@@ -36,16 +39,20 @@ def run(trained: Path, tmp_path: Path) -> Path:
 
 
 def resume(folder: Path, steps: int = 3) -> None:
-    train(tiny(folder, max_steps=steps), True, Reporter(quiet=True))
+    train(tiny(folder, max_steps=steps), resume=True)
+
+
+def edit_state(run: Path, edit: Callable[[State], State]) -> None:
+    """Change the state of the checkpoint, and its manifest with it."""
+    path = run / "checkpoints" / STEP / "state.json"
+    path.write_text(json.dumps(edit(json.loads(path.read_text()))))
+    seal(path.parent)
 
 
 def seal(checkpoint: Path) -> None:
     """A manifest that agrees with the files."""
     sums = {name: hashlib.sha256((checkpoint / name).read_bytes()).hexdigest() for name in FILES}
     (checkpoint / "manifest.json").write_text(json.dumps(sums))
-
-
-State = dict[str, Any]
 
 
 def with_(**values: Any) -> Callable[[State], State]:
@@ -68,10 +75,7 @@ def without(key: str) -> Callable[[State], State]:
     ],
 )
 def test_a_state_of_another_kind_gets_a_sentence(edit: Callable[[State], State], sentence: str, run: Path) -> None:
-    path = run / "checkpoints" / STEP
-    state = json.loads((path / "state.json").read_text())
-    (path / "state.json").write_text(json.dumps(edit(state)))
-    seal(path)
+    edit_state(run, edit)
     with pytest.raises(ValueError, match=sentence):
         resume(run)
 
@@ -95,12 +99,23 @@ def test_tensors_of_another_network_get_a_sentence(group: str, run: Path) -> Non
 
 def test_a_run_without_a_validation_resumes(run: Path) -> None:
     """Its best figure is infinite, for which JSON has no number."""
-    path = run / "checkpoints" / STEP
-    state = json.loads((path / "state.json").read_text())
-    (path / "state.json").write_text(json.dumps(state | {"best": None}))
-    seal(path)
+    edit_state(run, with_(best=None))
     resume(run)
     assert (run / "checkpoints" / "step_000000003").is_dir()
+
+
+def test_a_run_killed_between_its_last_checkpoint_and_its_model_writes_the_model_when_resumed(run: Path) -> None:
+    """A run is finished when its model is written, not when its last step is taken."""
+    config, expected = tiny(run, max_steps=2), load_model(run).state_dict()
+    saved = read_checkpoint(run / "checkpoints" / STEP)
+    assert saved.state["done"]
+    assert loop.train(config, True, Reporter(quiet=True)) is None  # finished: nothing is left to do
+    write_checkpoint(run / "checkpoints", replace(saved, state=saved.state | {"done": False}))  # as the loop wrote it
+    shutil.rmtree(run / "model")
+    result = train(config, resume=True)
+    assert result.steps == 2
+    again = load_model(run).state_dict()
+    assert all(again[name].equal(value) for name, value in expected.items())
 
 
 def test_what_a_killed_run_left_is_removed_or_finished_by_the_next(run: Path, tmp_path: Path) -> None:
@@ -116,15 +131,18 @@ def test_what_a_killed_run_left_is_removed_or_finished_by_the_next(run: Path, tm
     (run / f".config-partial-{own}.json").touch()
     resume(run)
     assert not list(run.rglob(".*"))
-    train(tiny(tmp_path / "whole", max_steps=3), False, Reporter(quiet=True))
+    train(tiny(tmp_path / "whole", max_steps=3))
     assert weights(run, 3) == weights(tmp_path / "whole", 3)
 
 
 def test_the_config_of_a_resumed_run_needs_no_room(run: Path) -> None:
-    before = (run / "config.json").stat()
-    resume(run, 2)
-    after = (run / "config.json").stat()
-    assert (before.st_ino, before.st_mtime_ns) == (after.st_ino, after.st_mtime_ns)
+    """It is not written again where it says the same; the first time it says another folder, as this is a copy."""
+    stats = []
+    for _ in range(2):
+        edit_state(run, with_(done=False))
+        resume(run, 2)
+        stats.append((run / "config.json").stat())
+    assert (stats[0].st_ino, stats[0].st_mtime_ns) == (stats[1].st_ino, stats[1].st_mtime_ns)
 
 
 def test_two_trainings_never_share_a_folder(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

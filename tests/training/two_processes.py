@@ -1,9 +1,9 @@
-"""Run under torchrun: several runs of two processes one after the other, so that PyTorch is imported once.
+"""Several runs of two processes one after the other, under torchrun's own agent, which imports PyTorch once and forks.
 
-    python -m torch.distributed.run --nproc-per-node 2 -m tests.training.two_processes FOLDER
+    python -m tests.training.two_processes FOLDER
 
-FOLDER/alone holds a run of one process.  Beside it come, for each strategy, the same run of two, a copy that is
-resumed at its end, and, for a model in parts, a run with dropout, whole and in two halves.
+FOLDER/alone holds a run of one process.  Beside it come, for each strategy, the same run of two and a copy of the first
+that is resumed at its end, and, for a model in parts, a run with dropout and a copy that is resumed half-way.
 """
 
 import shutil
@@ -13,7 +13,10 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import lightning_fabric.strategies.model_parallel  # noqa: F401  # before the fork
 import torch
+import torch.distributed.fsdp
+from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.optim.swa_utils import AveragedModel
 
@@ -22,10 +25,13 @@ from tokenloom.cli import main
 from tokenloom.training import loop
 
 STRATEGIES = ("ddp", "fsdp")
-STEPS = 20
+STEPS = 6
 CLIPPED = [*TINY, "--network.depth", "2", "--optimiser.accumulate", "2", "--optimiser.clip", "0.3"]
 RUN = [*CLIPPED, "--max-steps", str(STEPS), "--run.valid-rows", "150"]
-DROPPING = [*CLIPPED, "--run.strategy", "fsdp", "--network.dropout", "0.1", "--run.valid-rows", "8"]
+DROPPING = [
+    *CLIPPED, "--run.strategy", "fsdp", "--network.dropout", "0.1", "--run.valid-rows", "8",
+    "--max-steps", "4", "--run.checkpoint-every", "2",
+]  # fmt: skip
 
 
 def share(tensors: Iterable[Any]) -> float:
@@ -57,21 +63,28 @@ def train_and_count(folder: Path, strategy: str) -> None:
     (folder / f"shares-{strategy}-{rank}.txt").write_text(" ".join(f"{number:.3f}" for number in shares))
 
 
-def resume_at_the_end(folder: Path, strategy: str) -> None:
-    again = folder / f"{strategy}-again"
+def resume_copy(folder: Path, source: str, copy: str, *options: str, last: int | None = None) -> None:
+    """Resume a copy of a run, without its checkpoint of step `last` or at its very end."""
     if torch.distributed.get_rank() == 0:
-        shutil.copytree(folder / "alone", again)
+        shutil.copytree(folder / source, folder / copy)
+        if last is not None:
+            shutil.rmtree(folder / copy / "checkpoints" / f"step_{last:09d}")
     torch.distributed.barrier()
     with patch.object(loop, "ended", return_value=None):  # else it says that it is finished
-        main(["train", "--resume", str(again), "--run.strategy", strategy])
+        main(["train", "--resume", str(folder / copy), *options])
+
+
+def all_runs(place: Path) -> None:
+    torch.set_num_threads(1)
+    for name in STRATEGIES:
+        train_and_count(place, name)
+        resume_copy(place, "alone", f"{name}-again", "--run.strategy", name)
+    main(["train", *DROPPING, "--out", str(place / "whole")])
+    resume_copy(place, "whole", "half", last=4)
 
 
 if __name__ == "__main__":
-    torch.set_num_threads(1)
-    place = Path(sys.argv[1])
-    for name in STRATEGIES:
-        train_and_count(place, name)
-        resume_at_the_end(place, name)
-    main(["train", *DROPPING, "--max-steps", "8", "--out", str(place / "whole")])
-    main(["train", *DROPPING, "--max-steps", "4", "--out", str(place / "half")])
-    main(["train", "--resume", str(place / "half"), "--max-steps", "8"])
+    agent = LaunchConfig(
+        1, 1, 2, rdzv_backend="c10d", rdzv_endpoint="localhost:0", start_method="fork", monitor_interval=0.1
+    )
+    elastic_launch(agent, all_runs)(Path(sys.argv[1]))

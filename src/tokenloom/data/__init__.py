@@ -1,1 +1,1 @@
-"""Where clean sequences come from; local files first."""
+"""Sources of clean sequences; local files first."""

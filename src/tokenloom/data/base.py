@@ -84,7 +84,7 @@ class Source(ABC):
     """A place that sequences come from, with its options."""
 
     kind: str
-    """What kind of data this is: its name in the registry."""
+    """The kind of data: its name in the registry."""
 
     name: ClassVar[str]
     is_text: ClassVar[bool] = False

@@ -11,29 +11,29 @@ SHADES = " .:-=+*#%@"
 
 @dataclass(frozen=True)
 class Decoder:
-    """How sequences are written: one string per token, and what stands between positions.
+    """Writes sequences for people: one string per token, and what stands between positions.
 
-    A tokenizer, where there is one, decodes whole sequences, which is not always what its tokens spell one by one.
+    A tokenizer decodes whole sequences, which is not always what its tokens spell one by one.
     """
 
     piece: Callable[[int], str]
     after: Callable[[int], str]
-    """What follows position l."""
+    """The text after position l."""
     tokenizer: Tokenizer | None = None
     side: int | None = None
     """The side of the square picture of grey levels that a sequence is; None for what is not a picture."""
 
     @property
     def is_text(self) -> bool:
-        """Whether sequences are text, which a language model can read."""
+        """True if sequences are text, which a language model can read."""
         return self.tokenizer is not None
 
     def __call__(self, tokens: Tokens) -> list[str]:
-        """One string per sequence."""
+        """Return one string per sequence."""
         return [self.plain(row) for row in tokens.tolist()]
 
     def plain(self, tokens: Sequence[int]) -> str:
-        """One sequence as a string."""
+        """Return one sequence as a string."""
         if self.tokenizer is not None and all(token < self.tokenizer.vocab_size for token in tokens):
             return self.tokenizer.decode(tokens)
         pieces = [self.piece(token) + self.after(position) for position, token in enumerate(tokens)]
@@ -41,18 +41,18 @@ class Decoder:
 
 
 def numbers(vocab_size: int) -> Decoder:
-    """Token ids with spaces between them; what is not a token (a mask) is a low line."""
+    """Write token ids with spaces between them; what is not a token (a mask) is an underscore."""
     return Decoder(lambda token: str(token) if token < vocab_size else "_", lambda position: " ")
 
 
 def text(tokenizer: Tokenizer) -> Decoder:
-    """What the tokens spell."""
+    """Write what the tokens spell."""
     known = tokenizer.vocab_size
     return Decoder(lambda token: tokenizer.decode([token]) if token < known else "_", lambda position: "", tokenizer)
 
 
 def shades(vocab_size: int, side: int) -> Decoder:
-    """A square picture of grey levels, two characters per pixel."""
+    """Draw a square picture of grey levels, two characters per pixel."""
     return Decoder(
         lambda token: 2 * (SHADES[token * (len(SHADES) - 1) // (vocab_size - 1)] if token < vocab_size else "?"),
         lambda position: "\n" if (position + 1) % side == 0 else "",

@@ -72,14 +72,9 @@ _RULES: dict[str, tuple[Callable[[str], str], ...]] = {
 
 
 def detokenise(text: str, name: Detokeniser) -> str:
-    """A document of an evaluation set, as plain text."""
-    check_detokeniser(name)
+    """Return a document of an evaluation set as plain text."""
+    if name not in _RULES:
+        raise ValueError(f"unknown detokeniser {name}; {nearest(name, _RULES)}")
     for rule in _RULES[name]:
         text = rule(text)
     return text
-
-
-def check_detokeniser(name: str) -> None:
-    """A known one."""
-    if name not in _RULES:
-        raise ValueError(f"unknown detokeniser {name}; {nearest(name, _RULES)}")

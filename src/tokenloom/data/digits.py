@@ -18,7 +18,7 @@ from tokenloom.support.extras import optional
 @SOURCES.register("digits")
 @dataclass(frozen=True)
 class DigitsSource(Source):
-    """Without a path the digits of scikit-learn, which keep their 17 grey levels; with one, MNIST cut to `levels`."""
+    """The digits of scikit-learn with their 17 grey levels, or with a path those of MNIST, cut to `levels`."""
 
     kind: str = "digits"
     path: str | None = None
@@ -42,7 +42,8 @@ class DigitsSource(Source):
 
     def load(self) -> Dataset:
         if self.path is None:
-            grids, size = _scikit_digits(), 17
+            load, size = optional("sklearn.datasets", "train").load_digits, 17
+            grids = torch.from_numpy(np.asarray(load().data, dtype=np.uint8))
             held_out = max(1, int(self.valid_fraction * len(grids)))
             train, valid = grids[held_out:], grids[:held_out]
         else:
@@ -53,11 +54,6 @@ class DigitsSource(Source):
         return Dataset(f"{side}x{side} digits", size, train, valid, fingerprint, shades(size, side))
 
 
-def _scikit_digits() -> Tensor:
-    load = optional("sklearn.datasets", "train").load_digits
-    return torch.from_numpy(np.asarray(load().data, dtype=np.uint8))
-
-
 def _find(folder: Path, part: str) -> Path:
     for name in (f"{part}-images-idx3-ubyte.gz", f"{part}-images-idx3-ubyte", f"{part}-images.idx3-ubyte"):
         if (folder / name).is_file():
@@ -66,7 +62,7 @@ def _find(folder: Path, part: str) -> Path:
 
 
 def read_idx(path: Path) -> Tensor:
-    """Images of an idx file (magic 2051: count, rows, columns, then bytes), flattened, as uint8."""
+    """Read the images of an idx file (magic 2051: count, rows, columns, then bytes), flattened, as uint8."""
     data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     header = np.frombuffer(data[:16], dtype=">i4")
     if len(header) < 4 or header[0] != 2051:
@@ -78,5 +74,5 @@ def read_idx(path: Path) -> Tensor:
 
 
 def quantise(images: Tensor, levels: int) -> Tensor:
-    """256 grey levels to fewer, evenly."""
+    """Reduce 256 grey levels to fewer, evenly."""
     return (images.int() * levels // 256).to(torch.uint8)

@@ -9,13 +9,15 @@ import json
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from tokenloom.data.token_cache import digest, file_digest
+from tokenloom.data.token_cache import digest
 from tokenloom.models.tokenizer import END_OF_TEXT
 from tokenloom.support.checks import nearest
 from tokenloom.support.extras import optional
+from tokenloom.support.reading import file_sum
 
 SUFFIXES = (".txt", ".txt.gz", ".jsonl", ".jsonl.gz", ".parquet")
 
@@ -28,11 +30,11 @@ class Corpus:
     key: str
     read: Callable[[], Iterator[str]]
     parts: dict[str, str] = field(default_factory=dict)
-    """What it is made of: a name for each content."""
+    """The name of each part by the sha256 of its content."""
 
 
 def text_files(source: str | Path, names: Iterable[str]) -> list[Path]:
-    """The readable files of a path, sorted; `names` are what else the user may have meant."""
+    """Return the readable files of a path, sorted; `names` are what else the user may have meant."""
     path = Path(source)
     if path.is_dir():
         found = sorted(file for file in path.rglob("*") if file.is_file() and file.name.endswith(SUFFIXES))
@@ -47,34 +49,28 @@ def text_files(source: str | Path, names: Iterable[str]) -> list[Path]:
 
 
 def corpus_of(files: list[Path], name: str) -> Corpus:
-    """The documents of some files, one after the other."""
+    """Return the documents of some files, one after the other."""
 
     def read() -> Iterator[str]:
         for file in files:
-            yield from _documents(file)
+            empty = True
+            for document in _reader(file)(file):
+                if document and not document.isspace():
+                    empty = False
+                    yield document
+            if empty:
+                raise ValueError(f"{file} is empty: it has no document with anything but white space")
 
-    contents = [file_digest(file) for file in files]
-    key = digest(
-        *(part for file, content in zip(files, contents, strict=True) for part in (_reader(file).__name__, content))
-    )
-    return Corpus(name, key, read, dict(zip(contents, map(str, files), strict=True)))
+    parts = [(_reader(file).__name__, file_sum(file)) for file in files]
+    contents = [content for _, content in parts]
+    return Corpus(name, digest(*chain(*parts)), read, dict(zip(contents, map(str, files), strict=True)))
 
 
 def _reader(path: Path) -> Callable[[Path], Iterator[str]]:
+    """Return the reader of a file; its name is part of cache keys."""
     if path.suffix == ".parquet":
         return _read_parquet
     return _read_lines if path.name.removesuffix(".gz").endswith(".jsonl") else _read_plain
-
-
-def _documents(path: Path) -> Iterator[str]:
-    """The documents of one file, of which there must be one."""
-    empty = True
-    for document in _reader(path)(path):
-        if document and not document.isspace():
-            empty = False
-            yield document
-    if empty:
-        raise ValueError(f"{path} is empty: it has no document with anything but white space")
 
 
 def _lines(path: Path) -> Iterator[str]:

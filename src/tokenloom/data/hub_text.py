@@ -13,7 +13,7 @@ from tokenloom.support.hub import hub_or_cache
 
 @dataclass(frozen=True)
 class HubText:
-    """Where a data set is on the Hub.  `exported`: read the Hub's own parquet export, as the data set is a script."""
+    """A data set of the Hub; if `exported`, the Hub's own parquet export is read, as the data set is a script."""
 
     path: str
     config: str | None
@@ -37,7 +37,7 @@ HUB = {
 
 
 def hub_corpus(name: str, split: str, title: str, directory: Path, hub_root: Path | None) -> Corpus:
-    """One split of a data set of the Hub, or of its copy."""
+    """Return one split of a data set of the Hub, or of its copy under `hub_root`."""
     entry = HUB[name]
     part = entry.train if split == "train" else entry.valid
     path = entry.path if hub_root is None else str(hub_root / entry.path)

@@ -12,11 +12,9 @@ from tokenloom.data.decoder import numbers
 from tokenloom.oracles import MarkovOracle
 from tokenloom.support.checks import check_least
 
-VALID_ROWS = 2_000
-
 
 def markov_chain(vocab_size: int, seed: int, sharpness: float = 2.0) -> tuple[Tensor, Tensor]:
-    """A random Markov chain."""
+    """Draw a random Markov chain: the law of its first token, and the transitions."""
     generator = torch.Generator().manual_seed(seed)
     logits = torch.randn(vocab_size + 1, vocab_size, generator=generator, dtype=torch.float64)
     laws = torch.softmax(sharpness * logits, -1)
@@ -30,12 +28,12 @@ class MarkovSource(Source):
 
     kind: str = "markov"
     vocab_size: int = 16
-    """Tokens of the chain."""
+    """States of the chain."""
     length: int = 32
     """Tokens per sequence."""
     rows: int = 50_000
     """Rows to generate."""
-    valid_rows: int = VALID_ROWS
+    valid_rows: int = 2_000
     """Rows to generate for validation."""
     seed: int = 0
     """Seed of the chain and of the rows."""
@@ -56,12 +54,6 @@ class MarkovSource(Source):
             for count, offset in ((self.rows, 1), (self.valid_rows, 2))
         )
         key = (self.vocab_size, self.length, self.rows, self.valid_rows, self.seed)
-        return Dataset(
-            self.outline().name,
-            self.vocab_size,
-            train,
-            valid,
-            hashlib.sha256(repr(key).encode()).hexdigest(),
-            numbers(self.vocab_size),
-            entropy=oracle.entropy() / self.length,
-        )
+        fingerprint, entropy = hashlib.sha256(repr(key).encode()).hexdigest(), oracle.entropy() / self.length
+        name, decode = self.outline().name, numbers(self.vocab_size)
+        return Dataset(name, self.vocab_size, train, valid, fingerprint, decode, entropy)

@@ -24,11 +24,11 @@ Packing = Literal["wrap", "sentences", "pad"]
 BLOCK = 1 << 20
 """Tokens that are gathered before rows are cut."""
 BATCH = 1 << 22
-"""Characters that are gathered before they are tokenised."""
+"""Characters that are gathered before they are tokenised: a large text is never in memory as a whole."""
 
 
 def check_packing(packing: str, length: int, end: int | None) -> None:
-    """A known packing that is possible with this length and this tokenizer."""
+    """Raise unless the packing is known and possible with this length and this end of sequence."""
     if packing not in get_args(Packing):
         raise ValueError(f"unknown packing {packing}; {nearest(packing, get_args(Packing))}")
     shortest = 3 if packing == "sentences" else 1
@@ -42,7 +42,7 @@ def check_packing(packing: str, length: int, end: int | None) -> None:
 
 
 def encode_documents(documents: Iterable[str], tokenizer: Tokenizer, name: str) -> Iterator[Ids]:
-    """The ids of each document, some documents at a time: a large text is never in memory as a whole."""
+    """Yield the ids of each document, tokenising several documents at a time."""
     first = 1
     for batch in _batches(documents):
         try:
@@ -74,34 +74,27 @@ def pack(
     start: int | None = None,
     padding: int | None = None,
 ) -> Iterator[Ids]:
-    """Blocks of rows, [rows, length], in the order of the documents; `name` is what errors call the text."""
-    check_packing(packing, length, end)
-    if packing == "pad" and end is not None:
-        yield from _pad(documents, length, end, start, end if padding is None else padding)
-        return
-    framed = packing == "sentences"
-    for pieces in _cut(documents, length - 2 if framed else length, end, name):
-        if framed and end is not None:
-            frame = (end if start is None else start, end)
-            yield np.pad(pieces, ((0, 0), (1, 1)), constant_values=((0, 0), frame))
-        else:
-            yield pieces
-
-
-def _pad(documents: Iterable[Ids], length: int, end: int, start: int | None, padding: int) -> Iterator[Ids]:
-    opening = np.array([] if start is None else [start], dtype=np.int32)
-    for document in documents:
-        framed = np.concatenate([opening, document, np.array([end], dtype=np.int32)])[:length]
-        row = np.full((1, length), padding, dtype=np.int32)
-        row[0, : len(framed)] = framed
-        yield row
-
-
-def _cut(documents: Iterable[Ids], length: int, end: int | None, name: str) -> Iterator[Ids]:
-    """The stream in pieces of `length`, some of them at a time; the last one is dropped unless it is full."""
+    """Yield blocks of rows, [rows, length], in the order of the documents; `name` is what errors call the text."""
     closing = np.array([] if end is None else [end], dtype=np.int32)
+    if packing == "pad":
+        opening = np.array([] if start is None else [start], dtype=np.int32)
+        for document in documents:
+            row = np.full((1, length), end if padding is None else padding, dtype=np.int32)
+            framed = np.concatenate([opening, document, closing])[:length]
+            row[0, : len(framed)] = framed
+            yield row
+    elif packing == "sentences":
+        frame = (closing[0] if start is None else start, closing[0])
+        for pieces in _cut(documents, length - 2, closing, name):
+            yield np.pad(pieces, ((0, 0), (1, 1)), constant_values=((0, 0), frame))
+    else:
+        yield from _cut(documents, length, closing, name)
+
+
+def _cut(documents: Iterable[Ids], length: int, closing: Ids, name: str) -> Iterator[Ids]:
+    """Yield the stream in pieces of `length`, several at a time; the last one is dropped unless it is full."""
     waiting: list[Ids] = []
-    count, total, produced = 0, 0, 0
+    count, total = 0, 0
     for document in documents:
         waiting += [document, closing]
         count += len(document) + len(closing)
@@ -110,8 +103,8 @@ def _cut(documents: Iterable[Ids], length: int, end: int | None, name: str) -> I
             stream = np.concatenate(waiting)
             full = count // length * length
             yield stream[:full].reshape(-1, length)
-            produced, waiting, count = produced + full, [stream[full:]], count - full
+            waiting, count = [stream[full:]], count - full
+    if total < length:
+        raise ValueError(f"{name} has {total} tokens, but one row needs {length}; give more text or a shorter length")
     if full := count // length * length:
         yield np.concatenate(waiting)[:full].reshape(-1, length)
-    elif not produced:
-        raise ValueError(f"{name} has {total} tokens, but one row needs {length}; give more text or a shorter length")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tokenloom.data.base import SOURCES, Dataset, Source
 from tokenloom.data.decoder import text
-from tokenloom.data.detokenise import Detokeniser, check_detokeniser, detokenise
+from tokenloom.data.detokenise import Detokeniser, detokenise
 from tokenloom.data.documents import Corpus, corpus_of, text_files
 from tokenloom.data.hub_text import HUB, hub_corpus
 from tokenloom.data.packing import Packing, check_packing, encode_documents, pack
@@ -41,7 +41,7 @@ class TextSource(Source):
     tokenizer: str = "characters"
     """characters, bytes, bpe:N, a tokenizer.json, a folder with a vocabulary, or a Hub name."""
     packing: Packing = "wrap"
-    """How text becomes rows of fixed length."""
+    """The way in which text becomes rows of fixed length."""
     detokeniser: Detokeniser = "none"
     """Undo the tokenisation in which an evaluation set is distributed, such as ` , ` and ` @-@ ` in wikitext."""
 
@@ -53,8 +53,7 @@ class TextSource(Source):
     def load(self) -> Dataset:
         if self.path is None:
             raise ValueError("text needs --data.path: a file, a folder or a Hub name such as lm1b")
-        how = (self.tokenizer, self.length, self.packing, self.detokeniser)
-        return load_text(self.path, self.valid_path, *how)
+        return load_text(self.path, self.valid_path, self.tokenizer, self.length, self.packing, self.detokeniser)
 
 
 def load_text(
@@ -68,17 +67,18 @@ def load_text(
     cache: Path | None = None,
     hub_root: Path | None = None,
 ) -> Dataset:
-    """Text as rows of tokens."""
+    """Return text as rows of tokens; without a validation text, the last `valid_fraction` of it is held out."""
     directory = cache or default_cache()
-    check_packing(packing, length, end=0)
-    corpora = _corpora(train, valid, valid_fraction, directory, hub_root)
-    learned_from, held_out = (detokenised(corpus, detokeniser) for corpus in corpora)
-    chosen = _tokenizer(tokenizer, learned_from, directory)
+    check_packing(packing, length, end=0)  # before anything is read
+    corpora = [
+        detokenised(corpus, detokeniser) for corpus in _corpora(train, valid, valid_fraction, directory, hub_root)
+    ]
+    chosen = _tokenizer(tokenizer, corpora[0], directory)
     check_packing(packing, length, chosen.end_of_sequence)
-    keys = [digest(FORMAT, part.key, chosen.identity, packing, length) for part in (learned_from, held_out)]
+    keys = [digest(FORMAT, corpus.key, chosen.identity, packing, length) for corpus in corpora]
     tables = [
-        cached_rows(directory, key, length, partial(packed, part, chosen, packing, length))
-        for key, part in zip(keys, (learned_from, held_out), strict=True)
+        cached_rows(directory, key, length, partial(packed, corpus, chosen, packing, length))
+        for key, corpus in zip(keys, corpora, strict=True)
     ]
     name = str(train) if str(train) in HUB else Path(train).name
     fingerprint = digest(*(stored_digest(directory, key) for key in keys))
@@ -86,24 +86,21 @@ def load_text(
 
 
 def detokenised(corpus: Corpus, name: Detokeniser) -> Corpus:
-    """Each document as plain text; the key says so."""
+    """Return the corpus with each document as plain text; its key says so."""
     if name == "none":
         return corpus
-    check_detokeniser(name)
-    return replace(
-        corpus, key=digest(corpus.key, name), read=lambda: (detokenise(document, name) for document in corpus.read())
-    )
+    return replace(corpus, key=digest(corpus.key, name), read=lambda: (detokenise(it, name) for it in corpus.read()))
 
 
 def packed(corpus: Corpus, tokenizer: Tokenizer, packing: str, length: int) -> Iterator[Ids]:
-    """Rows of tokens, some at a time."""
+    """Yield blocks of rows, [rows, length]."""
     documents = encode_documents(corpus.read(), tokenizer, corpus.name)
     ends = (tokenizer.start_of_sequence, tokenizer.padding)
     return pack(documents, packing, length, tokenizer.end_of_sequence, corpus.name, *ends)
 
 
 def _tokenizer(kind: str, corpus: Corpus, directory: Path) -> Tokenizer:
-    """What learns from the text is learned once."""
+    """Return a tokenizer; one that is learned from the text is learned once and cached."""
     if kind != "characters" and not kind.startswith("bpe:"):
         return build_tokenizer(kind, ())
     path = directory / f"{digest(FORMAT, kind, corpus.key)}.tokenizer.json"
@@ -119,33 +116,32 @@ def _tokenizer(kind: str, corpus: Corpus, directory: Path) -> Tokenizer:
 def _corpora(
     train: str | Path, valid: str | Path | None, fraction: float, directory: Path, hub_root: Path | None
 ) -> tuple[Corpus, Corpus]:
-    """The training and the validation text, which share nothing."""
+    """Return the training and the validation text, which share nothing."""
     if valid is None and not is_hub(train):
         files = text_files(train, HUB)
         return own_splits(files) or _held_out(corpus_of(files, "the text"), fraction)
-    held_out = train if valid is None else valid
-    names = ("the training text", "the validation text")
-    learned_from, held_out_from = (
-        hub_corpus(str(source), split, name, directory, hub_root)
-        if is_hub(source)
-        else corpus_of(text_files(source, HUB), name)
-        for source, split, name in zip((train, held_out), ("train", "valid"), names, strict=True)
-    )
-    _check_disjoint(learned_from, held_out_from)
-    return learned_from, held_out_from
+
+    def corpus(source: str | Path, split: str, name: str) -> Corpus:
+        if is_hub(source):
+            return hub_corpus(str(source), split, name, directory, hub_root)
+        return corpus_of(text_files(source, HUB), name)
+
+    learned_from = corpus(train, "train", "the training text")
+    return _disjoint(learned_from, corpus(train if valid is None else valid, "valid", "the validation text"))
 
 
-def _check_disjoint(train: Corpus, valid: Corpus) -> None:
-    """No content in both, whatever its name."""
+def _disjoint(train: Corpus, valid: Corpus) -> tuple[Corpus, Corpus]:
+    """Return both, or raise if some content is in both, whatever its name."""
     for content, name in train.parts.items():
         if content in valid.parts:
             other = valid.parts[content]
             both = name if name == other else f"the content of {name}, which is that of {other}"
             raise ValueError(f"the training and the validation text share {both}; they must not overlap")
+    return train, valid
 
 
 def _held_out(corpus: Corpus, fraction: float) -> tuple[Corpus, Corpus]:
-    """The last part of the documents, at least one of them, or of the characters of a single document."""
+    """Hold out the last part of the documents, at least one of them, or of the characters of a single document."""
     if not 0 < fraction < 1:
         raise ValueError(f"valid_fraction must be in (0, 1), got {fraction}")
     count, size = 0, 0
@@ -166,17 +162,16 @@ def _held_out(corpus: Corpus, fraction: float) -> tuple[Corpus, Corpus]:
 
 
 def is_hub(source: str | Path) -> bool:
-    """Whether this names a data set of the Hub and no local path."""
+    """Return whether this names a data set of the Hub and no local path."""
     return str(source) in HUB and not Path(source).exists()
 
 
 def own_splits(files: list[Path]) -> tuple[Corpus, Corpus] | None:
-    """Files named train and valid (or validation), such as `valid.txt` or `train-0001.parquet`; others are left out."""
-    first_words = [re.split(r"[._-]", file.name)[0] for file in files]
-    train = [file for file, word in zip(files, first_words, strict=True) if word == "train"]
-    valid = [file for file, word in zip(files, first_words, strict=True) if word in ("valid", "validation")]
+    """Return files named train and valid (or validation), such as `train-0001.parquet`; others are left out."""
+    train, valid = (
+        [file for file in files if re.split(r"[._-]", file.name)[0] in words]
+        for words in (("train",), ("valid", "validation"))
+    )
     if not train or not valid:
         return None
-    learned_from, held_out_from = corpus_of(train, "the training text"), corpus_of(valid, "the validation text")
-    _check_disjoint(learned_from, held_out_from)
-    return learned_from, held_out_from
+    return _disjoint(corpus_of(train, "the training text"), corpus_of(valid, "the validation text"))

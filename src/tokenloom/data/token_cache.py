@@ -12,8 +12,8 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,75 +22,53 @@ from torch import Tensor
 
 from tokenloom.models.tokenizer import Ids
 from tokenloom.support.files import replacing
+from tokenloom.support.reading import file_sum
 
-CHUNK = 1 << 20
 REMEDY = "pass another directory as cache"
 
 
-@dataclass(frozen=True)
-class Header:
-    """What the tokens file must be."""
-
-    rows: int
-    length: int
-    bytes: int
-    sha256: str
-
-
 def default_cache() -> Path:
-    """`tokenloom` in the user's cache directory, `$XDG_CACHE_HOME` or `~/.cache`."""
+    """Return `tokenloom` in the user's cache directory, `$XDG_CACHE_HOME` or `~/.cache`."""
     configured = os.environ.get("XDG_CACHE_HOME")
     return (Path(configured) if configured else Path.home() / ".cache") / "tokenloom"
 
 
 def digest(*parts: str | int | float) -> str:
-    """A sha256 that no two different lists of parts share."""
+    """Return a sha256 that no two different lists of parts share."""
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
-
-
-def file_digest(path: Path) -> str:
-    """The sha256 of a file's contents."""
-    content = hashlib.sha256()
-    with path.open("rb") as file:
-        while chunk := file.read(CHUNK):
-            content.update(chunk)
-    return content.hexdigest()
 
 
 def cached_rows(
     directory: Path, key: str, length: int, build: Callable[[], Iterable[Ids]]
 ) -> Int[Tensor, "rows length"]:
-    """The rows of a key, memory-mapped; `build` yields them in blocks [rows, length] where the cache has none."""
-    tokens, header_path = directory / f"{key}.tokens", directory / f"{key}.json"
-    header = _read_header(header_path)
-    if header is None or header.length != length or not _intact(tokens, header):
-        header = _write(tokens, header_path, length, build())
-    table = np.memmap(tokens, dtype="<i4", mode="c", shape=(header.rows, length))
-    return torch.from_numpy(table)
+    """Return the rows of a key, memory-mapped; `build` yields them in blocks [rows, length] if they are not cached."""
+    tokens, header = directory / f"{key}.tokens", directory / f"{key}.json"
+    rows = _intact_rows(tokens, header, length) or _write(tokens, header, length, build())
+    # Copy on write: what a caller changes in memory never reaches the file.
+    return torch.from_numpy(np.memmap(tokens, dtype="<i4", mode="c", shape=(rows, length)))
 
 
 def stored_digest(directory: Path, key: str) -> str:
-    """The sha256 of the tokens of a key that has been cached: of the content alone, whatever the key is made of."""
-    header = _read_header(directory / f"{key}.json")
-    assert header is not None  # `cached_rows` has just written or read it
-    return header.sha256
+    """Return the sha256 of cached tokens: of the content alone, whatever the key is made of."""
+    return str(json.loads((directory / f"{key}.json").read_text(encoding="utf-8"))["sha256"])
 
 
-def _read_header(path: Path) -> Header | None:
+def _header(rows: int, length: int, sha256: str) -> dict[str, Any]:
+    return {"rows": rows, "length": length, "bytes": rows * length * 4, "sha256": sha256}
+
+
+def _intact_rows(tokens: Path, header: Path, length: int) -> int:
+    """Return the number of cached rows, 0 if they are absent or damaged."""
     try:
-        stored = json.loads(path.read_text(encoding="utf-8"))
-        return Header(int(stored["rows"]), int(stored["length"]), int(stored["bytes"]), str(stored["sha256"]))
+        stored = json.loads(header.read_text(encoding="utf-8"))
+        rows = int(stored["rows"])
+        intact = tokens.stat().st_size == rows * length * 4 and stored == _header(rows, length, file_sum(tokens))
     except (OSError, ValueError, KeyError, TypeError):
-        return None
+        return 0
+    return rows if intact else 0
 
 
-def _intact(tokens: Path, header: Header) -> bool:
-    if not header.rows or header.rows * header.length * 4 != header.bytes:
-        return False
-    return tokens.is_file() and tokens.stat().st_size == header.bytes and file_digest(tokens) == header.sha256
-
-
-def _write(tokens: Path, header_path: Path, length: int, blocks: Iterable[Ids]) -> Header:
+def _write(tokens: Path, header: Path, length: int, blocks: Iterable[Ids]) -> int:
     content, rows = hashlib.sha256(), 0
     with replacing(tokens, REMEDY) as partial, partial.open("wb") as file:
         for block in blocks:
@@ -100,7 +78,6 @@ def _write(tokens: Path, header_path: Path, length: int, blocks: Iterable[Ids]) 
             rows += len(block)
         if not rows:
             raise ValueError(f"there are no rows of {length} tokens to write; the text is empty")
-    header = Header(rows, length, rows * length * 4, content.hexdigest())
-    with replacing(header_path, REMEDY) as partial:
-        partial.write_text(json.dumps(asdict(header)))
-    return header
+    with replacing(header, REMEDY) as partial:
+        partial.write_text(json.dumps(_header(rows, length, content.hexdigest())))
+    return rows

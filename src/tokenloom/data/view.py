@@ -16,29 +16,25 @@ def draw(
     changed: Sequence[bool] | None = None,
     given: Sequence[bool] | None = None,
 ) -> Text:
-    """One sequence."""
+    """Write one sequence."""
     drawn = Text()
     for position, token in enumerate(tokens):
-        style = ""
-        if given is not None and given[position]:
-            style = "bold"
-        elif changed is not None and changed[position]:
-            style = "black on yellow"
-        drawn.append(decoder.piece(token), style)
+        bold = given is not None and given[position]
+        marked = changed is not None and changed[position]
+        drawn.append(decoder.piece(token), "bold" if bold else "black on yellow" if marked else "")
         drawn.append(decoder.after(position))
     return drawn
 
 
 def frame(title: str, *parts: Text) -> Group:
-    """A title over some sequences."""
+    """Put a title over some sequences."""
     return Group(Text(title, style="dim"), Text(), *parts)
 
 
 def decoder_of(model: DiffusionModel) -> Decoder:
-    """How the sequences of a model are written: as text, as its data source writes them, else as numbers."""
+    """Return how a model's sequences are written: as text, as its data source writes them, else as numbers."""
     size = model.process.vocab_size
     if model.tokenizer is not None:
         return text(model.tokenizer)
     source = None if model.about.source is None else source_of(model.about.source)
-    found = None if source is None else source.decoder(size, model.length or 0)
-    return numbers(size) if found is None else found
+    return (source and source.decoder(size, model.length or 0)) or numbers(size)

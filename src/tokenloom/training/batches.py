@@ -1,4 +1,4 @@
-r"""What a step trains on, as a function of the seed and the step alone.
+r"""The batch of a step, as a function of the seed and the step alone.
 
 Every random number of row j of step i comes from a generator seeded by (seed, i, j), and rows from a permutation seeded
 by (seed, epoch).  So a resumed run draws what an uninterrupted one would have drawn, with nothing to restore; and
@@ -29,7 +29,7 @@ class Batch:
     seeds: tuple[int, ...]
 
     def part(self, rows: slice) -> "Batch":
-        """Some rows."""
+        """Return some rows of the batch."""
         given = None if self.given is None else self.given[rows]
         return Batch(self.x_0[rows], self.t[rows], given, self.weights[rows], self.seeds[rows])
 
@@ -40,12 +40,12 @@ class Batch:
 
 
 def seeded(*key: int | str) -> Generator:
-    """A generator that depends on nothing but its key."""
+    """Return a generator that depends on nothing but its key."""
     return torch.Generator().manual_seed(derive_seed(*key))
 
 
 def training_batch(data: Dataset, size: int, step: int, seed: int, floor: float, power: float = 1.0) -> Batch:
-    """The batch of a step."""
+    """Draw the batch of a step."""
     generator = seeded(seed, "step", step)
     rows = rows_of(len(data.train), size, step, seed)
     x_0, given = data.draw("train", rows, generator)
@@ -55,14 +55,13 @@ def training_batch(data: Dataset, size: int, step: int, seed: int, floor: float,
 
 
 def rows_of(count: int, size: int, step: int, seed: int) -> Tensor:
-    """The rows of a step: each epoch visits every row once, in an order of its own."""
+    """Return the indices of the rows of a step: each epoch visits every row once, in an order of its own."""
     position = torch.arange(step * size, (step + 1) * size)
     epochs = position // count
     index = torch.empty_like(position)
     for epoch in range(int(epochs[0]), int(epochs[-1]) + 1):
-        order = _order(count, seed, epoch)
         here = epochs == epoch
-        index[here] = order[position[here] % count]
+        index[here] = _order(count, seed, epoch)[position[here] % count]
     return index
 
 
@@ -72,6 +71,6 @@ def _order(count: int, seed: int, epoch: int) -> Tensor:
 
 
 def antithetic_times(size: int, generator: Generator, floor: float, power: float = 1.0) -> PerRow:
-    """Times evenly spread over [floor, 1], shifted together by one uniform number; a power below 1 moves them up."""
+    """Return times spread evenly over [floor, 1], shifted by one uniform number; a power below 1 moves them up."""
     offset = torch.rand((), generator=generator, dtype=torch.float64)
     return floor + (1 - floor) * ((offset + torch.arange(size, dtype=torch.float64)) / size % 1) ** power

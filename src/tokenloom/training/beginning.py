@@ -14,7 +14,7 @@ from tokenloom.data.text import TextSource
 from tokenloom.models.loading import is_foreign
 from tokenloom.models.model import DiffusionModel
 from tokenloom.models.store import load_model, model_folder
-from tokenloom.schedules import SCHEDULES, Schedule
+from tokenloom.schedules import SCHEDULES
 from tokenloom.training.build import NAMES
 from tokenloom.training.config import OptimiserConfig, TrainConfig
 from tokenloom.training.methods import method_text
@@ -24,44 +24,31 @@ LENGTH = 128
 
 
 def settings_from(source: str) -> TrainConfig:
-    """The settings of a run that trains a model further."""
+    """Return the settings of a run that trains a model further."""
     if is_foreign(source):
         raise ValueError(
             f"{source} is not a model of tokenloom; import it first with `tokenloom import {source} --to FOLDER`, "
             "and train --from FOLDER"
         )
-    model = load_model(source)
-    process = model.process
+    model, folder = load_model(source), model_folder(source)
+    schedule: Any = model.process.schedule
+    names = [] if folder is None else [name for name in (folder.name, folder.parent.name) if name != "model"]
     return TrainConfig(
-        recipe=model_name(source),
+        recipe=names[0] if names else "model",
         begin=source,
-        method=method_text(process),
+        method=method_text(model.process),
         predicts=NAMES[model.predicts],
-        schedule=_text(process.schedule),
+        schedule=f"{schedule.name}:{','.join(SCHEDULES.options(schedule))}".removesuffix(":"),
         max_minutes=10,
-        data=_data(model, source),
+        data=_data(model, str(folder)),
         optimiser=OptimiserConfig(lr=1e-4, warmup=100, batch=16, ema=0.999),
     )
 
 
-def model_name(source: str) -> str:
-    """What a run that begins with a model is called."""
-    folder = model_folder(source)
-    parts = [] if folder is None else [part for part in (folder.name, folder.parent.name) if part != "model"]
-    return parts[0] if parts else "model"
-
-
-def _data(model: DiffusionModel, source: str) -> Source:
-    """Text in the tokens of the model, cut as it was trained; else what it was trained on."""
+def _data(model: DiffusionModel, folder: str) -> Source:
+    """Return text in the tokens of the model, cut as it was trained; else what it was trained on."""
     record: dict[str, Any] = model.about.source or {}
     if model.tokenizer is not None:
         length = min(record.get("length", LENGTH), model.length or LENGTH)
-        return TextSource(length=length, tokenizer=str(model_folder(source)), packing=record.get("packing", "wrap"))
+        return TextSource(length=length, tokenizer=folder, packing=record.get("packing", "wrap"))
     return source_of(record) if record else MarkovSource()
-
-
-def _text(schedule: Schedule) -> str:
-    """A schedule as its registry parses it, with the options that are not at their defaults."""
-    options = SCHEDULES.options(schedule)
-    name: str = schedule.name  # type: ignore[attr-defined]
-    return f"{name}:{','.join(options)}" if options else name

@@ -24,7 +24,7 @@ NAMES: dict[type[Posterior], Predicts] = {kind: name for name, kind in REPRESENT
 
 
 def method_in(config: TrainConfig, vocab_size: int, data: Dataset | None = None) -> Method:
-    """The method of a config on a vocabulary; its unigrams are those of the data."""
+    """Return the method of a config on a vocabulary; its unigrams are those of the data."""
     return method_of(config.method, vocab_size, SCHEDULES.parse(config.schedule), None if data is None else data.train)
 
 
@@ -35,34 +35,27 @@ def resolve(config: TrainConfig) -> TrainConfig:
     if base is None:
         config = _with_network(config, method)
     named = config.objective or method.objective.partition(":")[0]
-    config = replace(
-        config,
-        predicts=config.predicts or NAMES[method.predicts],
-        objective=config.objective or method.objective,
-    )
-    if config.out is None:
-        name = f"{config.recipe}-{config.method}-{config.predicts}-{named}"
-        config = replace(config, out=f"runs/{re.sub('[:,=]', '-', name)}")
+    predicts, objective = config.predicts or NAMES[method.predicts], config.objective or method.objective
+    name = re.sub("[:,=]", "-", f"{config.recipe}-{config.method}-{predicts}-{named}")
+    out = f"runs/{name}" if config.out is None else config.out
+    config = replace(config, predicts=predicts, objective=objective, out=out)
     if config.max_steps is None and config.max_minutes is None:
         raise ValueError("a run needs an end: give --max-steps or --max-minutes")
     check_ranges(config)
-    if base is None:
-        config = _with_heads(config)
-    else:
+    if base is not None:
         base = DiffusionModel(base.network, method.process, predicts=representation(config))  # or the network refuses
         if method.mixed and not base.reads_evidence:
             raise ValueError(
                 f"--method {config.method} trains a network that reads the evidence, and {config.begin} does not"
             )
-    hollow = bool(getattr(NETWORKS[config.network.kind], "hollow", False)) if base is None else base.hollow
-    _check_predicts(config, method, hollow)
+    _check_predicts(config, method, getattr(NETWORKS[config.network.kind] if base is None else base, "hollow", False))
     if base is None:
         check_size(config, task_of(config, config.data.outline()))
     return config
 
 
 def begun(config: TrainConfig) -> DiffusionModel | None:
-    """The model that a run begins with; once it has one of its own, that stands in for one that has gone."""
+    """Load the model that a run begins with; if it is gone, the model that the run has written stands in for it."""
     if config.begin is None:
         return None
     own = Path(config.out or "") / "model"
@@ -71,50 +64,38 @@ def begun(config: TrainConfig) -> DiffusionModel | None:
 
 
 def _with_network(config: TrainConfig, method: Method) -> TrainConfig:
-    """The config with a network that suits the method."""
-    process = method.process
-    kind = NETWORKS[config.network.kind]
-    for name, found, options in (
-        ("network", config.network, kind.Options),
-        ("data", config.data, SOURCES[config.data.kind]),
-    ):
+    """Return the config with a network that suits the method, and heads that suit its width if `fit` names them."""
+    network: Any = config.network
+    kind, sequential = NETWORKS[network.kind], method.process.sequential
+    for name, found, options in (("network", network, kind.Options), ("data", config.data, SOURCES[config.data.kind])):
         if type(found) is not options:
             given, wanted = type(found).__name__, options.__name__
             raise ValueError(f"--{name}.kind {found.kind} takes the options of {wanted}, got those of {given}")
     causal = bool(getattr(kind, "causal", False))
-    if process.sequential and not causal:
-        if config.network.kind != "dit":
-            raise ValueError(
-                f"--method {config.method} trains a causal network, got --network.kind {config.network.kind}"
-            )
-        config = replace(config, network=replace(config.network, kind="causal"))
-    if causal and not process.sequential:
+    if sequential and not causal:
+        if network.kind != "dit":
+            raise ValueError(f"--method {config.method} trains a causal network, got --network.kind {network.kind}")
+        network = replace(network, kind="causal")
+    if causal and not sequential:
         raise ValueError(
-            f"--network.kind {config.network.kind} sees only the past and goes with --method ar, "
-            f"got --method {config.method}"
+            f"--network.kind {network.kind} sees only the past and goes with --method ar, got --method {config.method}"
         )
-    if process.sequential and config.predicts not in (None, NAMES[method.predicts]):
+    if sequential and config.predicts not in (None, NAMES[method.predicts]):
         raise ValueError(
             f"--method {config.method} predicts the next token, so leave out --predicts, got {config.predicts}"
         )
+    if sequential and hasattr(network, "time"):
+        network = replace(network, time=False)
     if method.mixed:
-        if not hasattr(config.network, "conditioning"):
+        if not hasattr(network, "conditioning"):
             raise ValueError(
                 f"--method {config.method} trains a network that reads the evidence, and --network.kind "
-                f"{config.network.kind} does not; use --network.kind dit"
+                f"{network.kind} does not; use --network.kind dit"
             )
-        config = replace(config, network=replace(config.network, conditioning="evidence"))  # type: ignore[call-arg]
-    if process.sequential and hasattr(config.network, "time"):
-        config = replace(config, network=replace(config.network, time=False))  # type: ignore[call-arg]
-    return config
-
-
-def _with_heads(config: TrainConfig) -> TrainConfig:
-    """The config with as many heads as suit its width, where it leaves them to be chosen."""
-    if "network.heads" in config.fit and hasattr(config.network, "heads") and hasattr(config.network, "width"):
-        network: Any = config.network
-        return replace(config, network=replace(network, heads=heads_for(network.width)))
-    return config
+        network = replace(network, conditioning="evidence")
+    if "network.heads" in config.fit and hasattr(network, "heads") and hasattr(network, "width"):
+        network = replace(network, heads=heads_for(network.width))
+    return replace(config, network=network)
 
 
 def _check_predicts(config: TrainConfig, method: Method, hollow: bool) -> None:
@@ -147,19 +128,17 @@ def _check_predicts(config: TrainConfig, method: Method, hollow: bool) -> None:
 
 
 def representation(config: TrainConfig) -> type[Posterior]:
-    """What the network predicts."""
-    assert config.predicts is not None
-    return REPRESENTATIONS[config.predicts]
+    """Return the posterior that the network of a resolved config predicts."""
+    return REPRESENTATIONS[str(config.predicts)]
 
 
 def objective_of(config: TrainConfig) -> Objective:
-    """What is minimised."""
-    assert config.objective is not None
-    return OBJECTIVES.parse(config.objective)
+    """Return the objective of a resolved config."""
+    return OBJECTIVES.parse(str(config.objective))
 
 
 def task_of(config: TrainConfig, data: Outline) -> Task:
-    """What the network must read and put out; the least it can be where the data is not yet known."""
+    """Return what the network must read and put out; the least it can be where the data is not yet known."""
     method = method_in(config, data.vocab_size or 2)
     return Task(
         num_outputs(method.process, representation(config)),
@@ -173,9 +152,18 @@ def task_of(config: TrainConfig, data: Outline) -> Task:
 
 
 def build_model(config: TrainConfig, data: Dataset) -> DiffusionModel:
-    """The network, fresh or begun, with its process and what is known of it."""
-    base = begun(config)
-    model = _fresh(config, data) if base is None else _continued(config, data, base)
+    """Build the model of a run: a fresh network, or that of the model it begins with, described by data and config."""
+    base, predicts = begun(config), representation(config)
+    if base is None:
+        task = task_of(config, data.outline)
+        check_size(config, task)
+        process = method_in(config, data.vocab_size, data).process
+        model = DiffusionModel(config.network.build(task), process, predicts=predicts, tokenizer=data.tokenizer)
+    else:
+        _check_fits(config, data, base)
+        process = method_in(config, base.process.vocab_size, data).process
+        about = About(origin={"begun_from": config.begin} | (base.about.origin or {}))
+        model = DiffusionModel(base.network, process, None, predicts, base.tokenizer or data.tokenizer, about)
     return model.describe(
         data=data.name,
         source=config.data.record(),
@@ -185,16 +173,8 @@ def build_model(config: TrainConfig, data: Dataset) -> DiffusionModel:
     )
 
 
-def _fresh(config: TrainConfig, data: Dataset) -> DiffusionModel:
-    task = task_of(config, data.outline)
-    check_size(config, task)
-    process = method_in(config, data.vocab_size, data).process
-    network = config.network.build(task)
-    return DiffusionModel(network, process, predicts=representation(config), tokenizer=data.tokenizer)
-
-
-def _continued(config: TrainConfig, data: Dataset, base: DiffusionModel) -> DiffusionModel:
-    """The network of a model, whose vocabulary, tokenizer and length the data must fit."""
+def _check_fits(config: TrainConfig, data: Dataset, base: DiffusionModel) -> None:
+    """Raise unless data fits the vocabulary, the tokenizer and the length of the model that a run begins with."""
     K, own, theirs = base.process.vocab_size, base.tokenizer, data.tokenizer
     if data.vocab_size > K:
         raise ValueError(f"{data.name} has {data.vocab_size:,} tokens, but {config.begin} knows {K:,}")
@@ -207,6 +187,3 @@ def _continued(config: TrainConfig, data: Dataset, base: DiffusionModel) -> Diff
             f"rows of {data.length} tokens are longer than the {base.length} that {config.begin} reads; "
             f"use --data.length {base.length}"
         )
-    process, predicts = method_in(config, K, data).process, representation(config)
-    origin = {"begun_from": config.begin} | (base.about.origin or {})
-    return DiffusionModel(base.network, process, None, predicts, own or theirs, About(origin=origin))

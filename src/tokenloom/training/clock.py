@@ -9,8 +9,7 @@ from tokenloom.support.words import counted
 from tokenloom.training.config import TrainConfig
 
 FORWARD = 0.7
-"""What validating a batch costs beside a step on it: two terms, each without the backward pass."""
-
+"""The cost of validating a batch, in steps on it: two terms, each without the backward pass."""
 MARGIN = 1.2
 
 
@@ -25,7 +24,7 @@ class Clock:
         self._started = time.monotonic()
 
     def here(self) -> float:
-        """Seconds since this part of the run began."""
+        """Return the seconds since this part of the run began."""
         return time.monotonic() - self._started
 
     @property
@@ -34,23 +33,23 @@ class Clock:
         return (self.before + self.here()) / 60
 
     def left(self) -> float:
-        """Seconds for further steps."""
+        """Return the seconds left for further steps."""
         return self.limit - self._reserve - self.minutes * 60
 
     def share(self) -> float:
-        """How much of the time for steps is over, in [0, 1]."""
+        """Return the part of the time for steps that is over, in [0, 1]."""
         return min(1.0, self.minutes * 60 / max(1e-9, self.limit - self._reserve))
 
     @contextmanager
     def timing(self, what: str) -> Iterator[None]:
-        """Keep in mind how long a step, a figure or saving takes; a pause of the machine counts only in part."""
+        """Measure how long a step, a figure or saving takes; a pause of the machine counts only in part."""
         begin = time.monotonic()
         yield
         took = time.monotonic() - begin
         self._took[what] = min(took, 2 * self._took.get(what, took))
 
     def over(self, validation: float) -> bool:
-        """Whether a further step would leave too little time for the end.
+        """Return whether a further step would leave too little time for the end.
 
         The end takes as long as the last figure and saving did; before the first, a validation of `validation` batches
         is guessed from the steps.  At most a quarter of the time is kept back.
@@ -62,7 +61,7 @@ class Clock:
 
 
 def ended(config: TrainConfig, step: int, minutes: float) -> str | None:
-    """That a run is finished, and what to pass to continue it; None if it is not."""
+    """Return a sentence if a run is finished, with the options that continue it; else None."""
     remedies: list[str] = []
     if config.max_steps is not None and step >= config.max_steps:
         remedies.append(f"--max-steps {2 * step}")

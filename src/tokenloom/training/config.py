@@ -1,11 +1,12 @@
-"""Everything a run is made of, as nested frozen dataclasses.
+"""Everything a run is made of, as nested frozen dataclasses whose fields declare their limits (`ranges.py`).
 
 A config written as JSON and read back is the same config; a key that does not exist is an error with the nearest names.
 """
 
+import math
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 import tyro
 
@@ -13,7 +14,6 @@ from tokenloom.data.base import Source, source_of
 from tokenloom.data.markov import MarkovSource
 from tokenloom.nn.base import NETWORKS, NetworkOptions
 from tokenloom.nn.transformer import TransformerOptions
-from tokenloom.support.checks import nearest
 from tokenloom.support.reading import read_json
 from tokenloom.support.registry import build
 
@@ -30,43 +30,59 @@ MAY_CHANGE = (
     "run.tensorboard",
     "run.wandb",
 )
-"""What a resumed run may do differently."""
+"""Options that a resumed run may change."""
 Predicts = Literal["loo", "denoiser", "score"]
+
+
+@dataclass(frozen=True)
+class Limit:
+    """The numbers low <= x < high, as messages call them."""
+
+    words: str
+    low: float
+    high: float = math.inf
+
+
+AT_LEAST_1 = Limit("at least 1", 1)
+POSITIVE = Limit("positive and finite", math.ulp(0.0))
+Count = Annotated[int, AT_LEAST_1]
+Positive = Annotated[float, POSITIVE]
+Share = Annotated[float, Limit("in [0, 1)", 0, 1)]
 
 
 @dataclass(frozen=True)
 class OptimiserConfig:
     """Adam as in the paper, with an exponential moving average of the weights."""
 
-    lr: float = 3e-4
-    beta1: float = 0.9
-    beta2: float = 0.999
-    eps: float = 1e-8
-    clip: float = 1.0
+    lr: Positive = 3e-4
+    beta1: Share = 0.9
+    beta2: Share = 0.999
+    eps: Positive = 1e-8
+    clip: Positive = 1.0
     """Largest norm of the gradient."""
-    warmup: int = 2500
+    warmup: Annotated[int, Limit("at least 0", 0)] = 2500
     """Steps over which the learning rate rises."""
     decay: Literal["constant", "linear"] = "constant"
-    """What follows: constant, or a linear fall to 0 at the end of the run."""
-    batch: int = 64
+    """The learning rate after the warm-up: constant, or a linear fall to 0 at the end of the run."""
+    batch: Count = 64
     """Sequences per step, over all processes."""
-    accumulate: int = 1
+    accumulate: Count = 1
     """Pieces a process cuts its part of the batch into."""
-    ema: float = 0.9999
+    ema: Share = 0.9999
 
 
 @dataclass(frozen=True)
 class RunConfig:
-    """What to write and on what to run."""
+    """When to validate and save, and how to run."""
 
-    validate_every: int = 1000
-    checkpoint_every: int = 1000
-    valid_rows: int = 512
+    validate_every: Count = 1000
+    checkpoint_every: Count = 1000
+    valid_rows: Count = 512
     """Validation sequences; the standard error says whether they are enough."""
     seed: int = 1
     precision: Literal["32-true", "bf16-mixed"] = "32-true"
     strategy: Literal["ddp", "fsdp"] = "ddp"
-    """What each of several processes (torchrun) holds: the whole model (ddp), or a part of every parameter (fsdp)."""
+    """Of several processes (torchrun), each keeps the whole model (ddp) or a part of every parameter (fsdp)."""
     compile: bool = False
     """Compile the network first (torch.compile), which takes a minute or two; for long runs on a GPU."""
     recompute: bool = False
@@ -86,22 +102,22 @@ class TrainConfig:
     method: str = "udm"
     """The process to train under: udm, mdm, max-coupling, audm, ar or another registered one; name:option=value."""
     predicts: Predicts | None = None
-    """What the network predicts; by default the leave-one-out posterior for udm and max-coupling, else the denoiser."""
+    """The network's prediction; by default the leave-one-out posterior for udm and max-coupling, else the denoiser."""
     objective: str | None = None
-    """What is minimised: ce, nelbo, finite-step, nelbo-ce, crm, score-entropy or another registered one; by default
+    """The loss: ce, nelbo, finite-step, nelbo-ce, crm, score-entropy or another registered one; by default
     what suits the method."""
     schedule: str = "linear"
     """linear, cosine, polynomial:power=2, geometric or another registered one."""
-    floor: float = 1e-3
+    floor: Share = 1e-3
     """Smallest training time."""
-    time_power: float = 1.0
+    time_power: Positive = 1.0
     """Training times are uniform numbers to this power: below 1 more rows are noisy, and it is not the bound that is
     minimised."""
     out: str | None = None
     """Run folder; by default runs/<recipe>-<method>-<predicts>-<objective>."""
-    max_steps: int | None = None
+    max_steps: Annotated[int | None, AT_LEAST_1] = None
     """Stop after this many steps."""
-    max_minutes: float | None = None
+    max_minutes: Annotated[float | None, POSITIVE] = None
     """End within this many minutes, the last validation included; resumed runs count the minutes before."""
     begin: Annotated[str | None, tyro.conf.arg(name="from")] = None
     """A model to train further: its network, with its weights to begin with, takes the place of a fresh one."""
@@ -113,15 +129,12 @@ class TrainConfig:
     run: RunConfig = field(default_factory=RunConfig)
 
     def record(self) -> dict[str, Any]:
-        """The config as JSON, with the number of its format."""
+        """Return the config as JSON, with the number of its format."""
         return {"format": FORMAT} | asdict(self)
 
 
-Config = TypeVar("Config")
-
-
 def from_record(record: Any) -> TrainConfig:
-    """The inverse of `TrainConfig.record`."""
+    """Build a config from its record."""
     if not isinstance(record, dict):
         raise ValueError(f"a config is stored as an object, got {str(record)[:80]}")
     number = record.get("format")
@@ -130,49 +143,31 @@ def from_record(record: Any) -> TrainConfig:
     if number != FORMAT:
         remedy = "upgrade tokenloom" if number > FORMAT else "it was written by an older version, so train again"
         raise ValueError(f"the config has format {number}, and this version reads format {FORMAT}; {remedy}")
-    names = [item.name for item in fields(TrainConfig)]
-    for key in record:
-        if key != "format" and key not in names:
-            raise ValueError(f"the config has no key {key}; {nearest(key, names)}")
     parts: dict[str, Any] = {key: value for key, value in record.items() if key != "format"}
     if "data" in parts:
         parts["data"] = source_of(parts["data"])
-    if "network" in parts:
-        parts["network"] = network_options(parts["network"])
-    for key, kind in (("optimiser", OptimiserConfig), ("run", RunConfig)):
-        if key in parts:
-            parts[key] = build(kind, _object(parts[key], key), f"the config's {key}")
+    for key, kind in (("network", NetworkOptions), ("optimiser", OptimiserConfig), ("run", RunConfig)):
+        values = parts.get(key, {})
+        if not isinstance(values, dict):
+            raise ValueError(f"the config's {key} must be an object, got {str(values)[:80]}")
+        options = NETWORKS[str(values.get("kind", "dit"))].Options if kind is NetworkOptions else kind
+        parts[key] = build(options, values, f"the config's {key}")
     return build(TrainConfig, parts, "the config")
 
 
-def network_options(record: Any) -> NetworkOptions:
-    """The options of a network from JSON."""
-    values = _object(record, "network")
-    return build(NETWORKS[str(values.get("kind", "dit"))].Options, values, "the config's network")
-
-
-def _object(value: Any, what: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise ValueError(f"the config's {what} must be an object, got {str(value)[:80]}")
-    return value
-
-
 def read_config(path: Path) -> TrainConfig:
-    """The config of a JSON file."""
+    """Read the config of a JSON file."""
     try:
         record = read_json(path)
-    except ValueError as error:
-        raise ValueError(f"{path} is not a readable config: {error}") from error
-    if isinstance(record, dict) and not record.keys() - {"format"}:
-        raise ValueError(f"{path} is not a usable config: {path.name} is empty, it names no option")
-    try:
+        if isinstance(record, dict) and not record.keys() - {"format"}:
+            raise ValueError(f"{path.name} is empty, it names no option")
         return from_record(record)
     except ValueError as error:
         raise ValueError(f"{path} is not a usable config: {error}") from error
 
 
 def differences(first: Any, second: Any, where: str = "") -> list[str]:
-    """The keys at which two configs differ, with both values."""
+    """Return the keys at which two configs differ, with both values."""
     if type(first) is not type(second):
         return [f"{where}kind ({getattr(first, 'kind', first)} -> {getattr(second, 'kind', second)})"]
     found: list[str] = []

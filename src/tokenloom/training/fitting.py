@@ -1,4 +1,4 @@
-"""A run that fits its time and its machine: a network as large as the time allowed can train.
+"""Fit a run to its time and its machine: choose the largest network that the time allowed can train.
 
 A network of N parameters is worth its size once it has seen some `TOKENS_PER_PARAMETER` N tokens; with fewer, a smaller
 one ends lower.  So a few steps of each size are timed, from the smallest up, and the largest that comes that far in the
@@ -10,38 +10,34 @@ long as that is faster.
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from tokenloom.data.base import Dataset
 from tokenloom.nn.size import count_parameters, heads_for
-from tokenloom.objectives.head_loss import loss_at
 from tokenloom.support.words import counted
 from tokenloom.training.batches import training_batch
 from tokenloom.training.build import build_model, method_in, objective_of, task_of
 from tokenloom.training.clock import FORWARD, Clock
 from tokenloom.training.config import TrainConfig
 from tokenloom.training.reporting import Reporter
-from tokenloom.training.setup import adam, prepare
+from tokenloom.training.setup import adam, batch_loss, prepare
 
 TOKENS_PER_PARAMETER = 6.0
 TIMED_STEPS, TIMED_SHARE = 3, 0.003
 """The most steps that are timed after the first, and the part of the time left after which no further one is."""
-
 VALIDATIONS, VALIDATING = 8, 0.05
-"""About how many a run has, and the most of its time that they may take."""
-
+"""About how many validations a run has, and the most of its time that they may take."""
 AVERAGED = 0.03
 """The part of a run that its average reaches back."""
 
 
-@dataclass(frozen=True)
-class Size:
+class Size(NamedTuple):
     """A network, the tokens of a step that suit it, and a learning rate."""
 
     width: int
@@ -63,15 +59,20 @@ SIZES = (
 
 
 def fitted(config: TrainConfig, data: Dataset, fabric: Any, clock: Clock, reporter: Reporter) -> TrainConfig:
-    """The config with the options of `fit` chosen, and none left to choose; unchanged where no time is set."""
+    """Return the config with the options of `fit` chosen, and none left to choose; unchanged where no time is set."""
     if not config.fit or config.max_minutes is None:
         return replace(config, fit=())
-    best: _Trial | None = None
-    for size in _sizes(config):
+    width = getattr(config.network, "width", SIZES[0].width)
+    sizes = SIZES if "network.width" in config.fit else (min(SIZES, key=lambda size: abs(size.width - width)),)
+    shown = [name for name in config.fit if name.startswith(("network", "optimiser.batch"))]
+    best = None
+    for size in sizes:
         trial = _Trial(_sized(config, size, data.length, fabric.world_size), data, clock.left())
-        if best is not None and trial.hopeless(best):
-            break
-        with reporter.doing(f"timing {' '.join(_options(trial.config, config.fit, ('network', 'optimiser.batch')))}"):
+        if best is not None:
+            work = trial.parameters * trial.config.optimiser.batch / best.parameters / best.config.optimiser.batch
+            if not replace(trial, seconds=best.seconds * work / 2).enough:  # not even if twice as fast as expected
+                break
+        with reporter.doing(f"timing {_options(trial.config, shown)}"):
             trial = _timed(trial, fabric)
         if best is not None and not trial.enough:
             break
@@ -82,14 +83,14 @@ def fitted(config: TrainConfig, data: Dataset, fabric: Any, clock: Clock, report
     reporter.say(
         f"sized to this machine and the time: {best.parameters:,.0f} parameters, {best.seconds:.2f} s per step on "
         f"{counted(best.threads, 'thread')}, about {counted(best.steps, 'step')}; "
-        f"chosen are {' '.join(_options(chosen, config.fit))}"
+        f"chosen are {_options(chosen, config.fit)}"
     )
     return replace(chosen, fit=())
 
 
 @dataclass(frozen=True)
 class _Trial:
-    """A config, what a step of it takes on so many threads, and how far it would come in `left` seconds."""
+    """A config, the seconds that a step of it takes on so many threads, and how far it comes in `left` seconds."""
 
     config: TrainConfig
     data: Dataset
@@ -102,28 +103,19 @@ class _Trial:
         return count_parameters(self.config.network, task_of(self.config, self.data.outline))
 
     @property
-    def work(self) -> float:
-        """What the time of a step grows with."""
-        return self.parameters * self.config.optimiser.batch
-
-    @property
     def steps(self) -> int:
         return max(1, int(min(self.left / self.seconds, self.config.max_steps or math.inf)))
 
     @property
     def enough(self) -> bool:
-        """Whether it would see enough tokens."""
+        """True if the network would see enough tokens."""
         tokens = self.steps * self.config.optimiser.batch * self.data.length
         return tokens >= TOKENS_PER_PARAMETER * self.parameters
 
-    def hopeless(self, smaller: "_Trial") -> bool:
-        """Whether it would not, were it twice as fast as a smaller one makes expect; then it is not timed."""
-        return not replace(self, seconds=smaller.seconds * self.work / smaller.work / 2).enough
-
 
 def _timed(trial: _Trial, fabric: Any) -> _Trial:
-    """The trial with its seconds, on all threads or on half as many as long as that is faster."""
-    before, threads = torch.get_num_threads(), torch.get_num_threads()
+    """Time a trial on all threads, and on half as many as long as that is faster."""
+    before = threads = torch.get_num_threads()
     while threads:
         torch.set_num_threads(threads)
         seconds = float(fabric.broadcast(_step_seconds(trial.config, trial.data, fabric, TIMED_SHARE * trial.left)))
@@ -134,12 +126,26 @@ def _timed(trial: _Trial, fabric: Any) -> _Trial:
     return trial
 
 
-def _sizes(config: TrainConfig) -> Sequence[Size]:
-    """All sizes, or the one nearest to a width that is settled."""
-    if "network.width" in config.fit:
-        return SIZES
-    width = getattr(config.network, "width", SIZES[0].width)
-    return [min(SIZES, key=lambda size: abs(size.width - width))]
+def _step_seconds(config: TrainConfig, data: Dataset, fabric: Any, limit: float) -> float:
+    """Return the median of a few steps on this process after the first, or of fewer after `limit` seconds.
+
+    Processes do not wait for each other here, as each may take another number of steps.
+    """
+    with fabric.init_module():  # compiling would take longer than what is timed
+        model = prepare(build_model(config, data), replace(config, run=replace(config.run, compile=False)))
+    optimiser, objective = adam(model, config), objective_of(config)
+    method = method_in(config, model.process.vocab_size, data)
+    rows, took, begin = slice(0, config.optimiser.batch // fabric.world_size), [0.0], time.perf_counter()
+    while len(took) <= 1 + TIMED_STEPS and sum(took) <= limit:
+        batch = training_batch(data, config.optimiser.batch, len(took), config.run.seed, config.floor).part(rows)
+        with fabric.autocast():
+            loss = batch_loss(model, batch, method, objective)
+        fabric.backward(loss)
+        optimiser.step()
+        optimiser.zero_grad()
+        loss.item()  # on a GPU, wait for it
+        took.append(time.perf_counter() - begin - sum(took))
+    return median(took[2:] or took[1:])
 
 
 def _sized(config: TrainConfig, size: Size, length: int, processes: int) -> TrainConfig:
@@ -151,7 +157,7 @@ def _sized(config: TrainConfig, size: Size, length: int, processes: int) -> Trai
 
 
 def _paced(trial: _Trial) -> TrainConfig:
-    """What follows from the number of steps: a warm-up and an average that suit it, and several validations."""
+    """Choose what follows from the number of steps: a warm-up and an average that suit it, and several validations."""
     config, steps = trial.config, trial.steps
     rows = min(config.run.valid_rows, len(trial.data.valid))
     validation = FORWARD * trial.seconds * rows / config.optimiser.batch
@@ -162,7 +168,7 @@ def _paced(trial: _Trial) -> TrainConfig:
 
 
 def _choose(config: TrainConfig, values: dict[str, Any]) -> TrainConfig:
-    """The config with those of the values that are to be chosen and that it has."""
+    """Set those of the values that are to be chosen and that the config has."""
     for name, value in values.items():
         part, _, option = name.partition(".")
         if name in config.fit and hasattr(getattr(config, part), option):
@@ -171,27 +177,6 @@ def _choose(config: TrainConfig, values: dict[str, Any]) -> TrainConfig:
     return config
 
 
-def _options(config: TrainConfig, names: Sequence[str], only: tuple[str, ...] = ("",)) -> list[str]:
-    """Options with their values, as they are written on the command line."""
-    known = [name for name in names if name.startswith(only)]
-    return [f"--{name.replace('_', '-')} {attrgetter(name)(config)}" for name in known]
-
-
-def _step_seconds(config: TrainConfig, data: Dataset, fabric: Any, limit: float) -> float:
-    """What a step takes on this process, the median of a few after the first, or of fewer after `limit` seconds."""
-    with fabric.init_module():  # compiling would take longer than what is timed
-        model = prepare(build_model(config, data), replace(config, run=replace(config.run, compile=False)))
-    optimiser, objective = adam(model, config), objective_of(config)
-    method = method_in(config, model.process.vocab_size, data)
-    rows, took, begin = slice(0, config.optimiser.batch // fabric.world_size), [0.0], time.perf_counter()
-    while len(took) <= 1 + TIMED_STEPS and sum(took) <= limit:
-        batch = training_batch(data, config.optimiser.batch, len(took), config.run.seed, config.floor).part(rows)
-        with fabric.autocast():
-            noisy = method.corrupted(batch.x_0, objective.times(batch.t), batch.randomness, batch.given)
-            loss = loss_at(model, objective, batch.x_0, noisy, batch.weights)
-        fabric.backward(loss.mean)
-        optimiser.step()
-        optimiser.zero_grad()
-        loss.mean.item()  # on a GPU, wait for it
-        took.append(time.perf_counter() - begin - sum(took))
-    return median(took[2:] or took[1:])
+def _options(config: TrainConfig, names: Iterable[str]) -> str:
+    """Write options with their values, as on the command line."""
+    return " ".join(f"--{name.replace('_', '-')} {attrgetter(name)(config)}" for name in names)

@@ -6,18 +6,17 @@ A disk that refuses does not end it: it says so, trains on and tries again.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from tokenloom.data.base import Dataset
 from tokenloom.models.checkpoint import Checkpoint, write_checkpoint
-from tokenloom.models.model import DiffusionModel
 from tokenloom.models.network import unwrapped
 from tokenloom.models.store import save_model
 from tokenloom.objectives.likelihood import Likelihood, Workers
@@ -25,7 +24,6 @@ from tokenloom.support.files import write_json
 from tokenloom.support.temporary import tidy
 from tokenloom.support.words import counted
 from tokenloom.training.batches import training_batch
-from tokenloom.training.build import objective_of
 from tokenloom.training.clock import Clock, ended
 from tokenloom.training.config import TrainConfig
 from tokenloom.training.fitting import fitted
@@ -36,7 +34,7 @@ from tokenloom.training.setup import Learner, launch
 from tokenloom.training.sharding import gather, whole
 from tokenloom.training.snapshot import find_checkpoint, tensors_of
 from tokenloom.training.stopping import Stopping
-from tokenloom.training.validation import each_process, validate
+from tokenloom.training.validation import validate
 
 PATIENCE = 5
 """Steps in a row whose loss is not finite before the run stops."""
@@ -44,7 +42,7 @@ PATIENCE = 5
 
 @dataclass(frozen=True)
 class Result:
-    """What a run reached."""
+    """The outcome of a run."""
 
     steps: int
     resumed_at: int
@@ -52,13 +50,12 @@ class Result:
     tokens: int
     minutes: float
     figures: dict[str, Likelihood]
-    """The bound, by the name of the process; of several for a network that serves several."""
+    """The bound under each process that the network was trained with, by its name."""
     entropy: float | None
     parameters: int
     network: str
     """The kind of network."""
     predicts: str
-    """What it predicts."""
     folder: Path
     stopped_by: int | None = None
     """The signal that ended it before its time, if one did."""
@@ -78,31 +75,24 @@ def train(config: TrainConfig, resume: bool, reporter: Reporter) -> Result | Non
     with locked(folder, fabric.global_rank, fabric.world_size):
         if fabric.is_global_zero:
             tidy(folder)
-        return _train(config, resume, reporter, clock, fabric, folder)
-
-
-def _train(
-    config: TrainConfig, resume: bool, reporter: Reporter, clock: Clock, fabric: Any, folder: Path
-) -> Result | None:
-    """The same, in a folder that is locked."""
-    check_batch(config, config.data.outline().length or 1, fabric.world_size)
-    saved = find_checkpoint(folder, config, reporter) if resume else None
-    if saved is not None:
-        clock.before = 60 * float(saved.state.get("minutes", 0.0))
-        over = ended(config, saved.step, clock.before / 60)
-        if over is not None and saved.state["done"]:
-            reporter.say(over)
-            return None
-    with reporter.doing("loading the data"):
-        data = config.data.load()
-    if saved is None:
-        config = fitted(config, data, fabric, clock, reporter)
-    with reporter.doing("building the network"):
-        learner = Learner.build(config, data, fabric, saved)
-    start, best = (0, math.inf) if saved is None else (saved.step, saved.state["best"])
-    run = _Run(config, fabric, data, learner, folder, reporter, clock, best)
-    with run.stopping.listening():
-        return run.loop(start)
+        check_batch(config, config.data.outline().length or 1, fabric.world_size)
+        saved = find_checkpoint(folder, config, reporter) if resume else None
+        if saved is not None:
+            clock.before = 60 * float(saved.state["minutes"])
+            over = ended(config, saved.step, clock.before / 60)
+            if over is not None and saved.state["done"]:
+                reporter.say(over)
+                return None
+        with reporter.doing("loading the data"):
+            data = config.data.load()
+        if saved is None:
+            config = fitted(config, data, fabric, clock, reporter)
+        with reporter.doing("building the network"):
+            learner = Learner.build(config, data, fabric, saved)
+        start, best = (0, math.inf) if saved is None else (saved.step, saved.state["best"])
+        run = _Run(config, fabric, data, learner, folder, reporter, clock, Stopping(reporter.say), best)
+        with run.stopping.listening():
+            return run.loop(start)
 
 
 @dataclass
@@ -116,14 +106,11 @@ class _Run:
     folder: Path
     reporter: Reporter
     clock: Clock
+    stopping: Stopping
     best: float
-
-    def __post_init__(self) -> None:
-        self.objective, self.stopping = objective_of(self.config), Stopping(self.reporter.say)
-        self.model, self.averaged, self.optimiser = self.learner.model, self.learner.averaged, self.learner.optimiser
-        self.not_finite = 0
-        self.refused: str | None = None
-        self.latest: tuple[int, dict[str, Likelihood]] | None = None
+    not_finite: int = 0
+    refused: str | None = None
+    latest: tuple[int, dict[str, Likelihood]] | None = None
 
     def loop(self, start: int) -> Result:
         config, step = self.config, start
@@ -140,17 +127,16 @@ class _Run:
                 if step % config.run.checkpoint_every == 0:
                     self._save(step)
             figures = self._end(step)
-        tokens = step * config.optimiser.batch * self.data.length
-        parameters = sum(parameter.numel() for parameter in self.model.parameters())
+        model = self.learner.model
         return Result(
-            step, start, tokens, self.clock.here() / 60, figures, self.data.entropy, parameters,
-            unwrapped(self.model.network).name,
-            "the next token" if self.model.causal else str(config.predicts),
+            step, start, step * config.optimiser.batch * self.data.length, self.clock.here() / 60, figures,
+            self.data.entropy, sum(parameter.numel() for parameter in model.parameters()),
+            unwrapped(model.network).name, "the next token" if model.causal else str(config.predicts),
             self.folder, self.stopping.number,
         )  # fmt: skip
 
     def _end(self, step: int) -> dict[str, Likelihood]:
-        """The last figure, model and checkpoint; only now does a disk that refuses end the run."""
+        """Take the last figure and write model and checkpoint; only now does a disk that refuses end the run."""
         if self.stopping.number is not None:
             self._save(step)  # before the validation, in which a second signal may come
         self.refused = None
@@ -161,55 +147,47 @@ class _Run:
         return figures
 
     def _take(self, step: int) -> None:
-        """One optimiser step; a loss or gradient that is not finite is reported and skipped."""
-        config, fabric = self.config, self.fabric
-        size, seed = config.optimiser.batch, config.run.seed
-        batch = training_batch(self.data, size, step, seed, config.floor, config.time_power)
-        mine, pieces = config.optimiser.batch // fabric.world_size, config.optimiser.accumulate
+        """Take one optimiser step; a loss or gradient that is not finite is reported and skipped."""
+        options, fabric, learner, seed = self.config.optimiser, self.fabric, self.learner, self.config.run.seed
+        batch = training_batch(self.data, options.batch, step, seed, self.config.floor, self.config.time_power)
         rate = self._rate(step)
-        for group in self.optimiser.param_groups:
+        for group in learner.optimiser.param_groups:
             group["lr"] = rate
-        torch.manual_seed(config.run.seed * 1_000_003 + step * fabric.world_size + fabric.global_rank)  # dropout
-        self.learner.root.train()
+        torch.manual_seed(seed * 1_000_003 + step * fabric.world_size + fabric.global_rank)  # dropout
+        learner.root.train()
         total = torch.zeros((), device=fabric.device)
-        for piece in range(pieces):
-            begin = fabric.global_rank * mine + piece * mine // pieces
-            end = fabric.global_rank * mine + (piece + 1) * mine // pieces
-            part = batch.part(slice(begin, end))
-            total += self.learner.backward(self.objective, part, fabric, last=piece + 1 == pieces)
-        mean = float(fabric.all_reduce(total, reduce_op="mean"))
-        clip = config.optimiser.clip
-        norm = float(
-            whole(fabric.clip_gradients(self.learner.root, self.optimiser, max_norm=clip, error_if_nonfinite=False))
-        )
-        if math.isfinite(mean) and math.isfinite(norm):
-            self.optimiser.step()
-            self.averaged.update_parameters(self.model)
+        size = options.batch // (fabric.world_size * options.accumulate)
+        for piece in range(options.accumulate):
+            begin = (fabric.global_rank * options.accumulate + piece) * size
+            last = piece + 1 == options.accumulate
+            total += learner.backward(batch.part(slice(begin, begin + size)), fabric, last)
+        loss = float(fabric.all_reduce(total, reduce_op="mean"))
+        clip = partial(fabric.clip_gradients, max_norm=options.clip, error_if_nonfinite=False)
+        norm = float(whole(clip(learner.root, learner.optimiser)))
+        if math.isfinite(loss) and math.isfinite(norm):
+            learner.optimiser.step()
+            learner.averaged.update_parameters(learner.model)
             self.not_finite = 0
         else:
-            self._report_not_finite(step, mean, norm)
-        self.optimiser.zero_grad()
-        self.reporter.step(step + 1, mean, rate, config.optimiser.batch * self.data.length)
-
-    def _report_not_finite(self, step: int, loss: float, norm: float) -> None:
-        self.not_finite += 1
-        self.reporter.say(f"step {step}: the loss is {loss} and its gradient {norm}; the step is skipped")
+            self.not_finite += 1
+            self.reporter.say(f"step {step}: the loss is {loss} and its gradient {norm}; the step is skipped")
         if self.not_finite >= PATIENCE:
             raise ValueError(
                 f"the loss was not finite {PATIENCE} times in a row, last at step {step}; the run stops and "
                 f"{self.folder / 'checkpoints'} holds the last good checkpoint; try a smaller --optimiser.lr"
             )
+        learner.optimiser.zero_grad()
+        self.reporter.step(step + 1, loss, rate, options.batch * self.data.length)
 
     def _rate(self, step: int) -> float:
+        """Return the learning rate of a step: it rises, then stays or falls to 0 with the steps, else with the time."""
         options = self.config.optimiser
         rate = options.lr * min(1.0, (step + 1) / max(1, options.warmup))
-        return rate * (1 - self._progress(step)) if options.decay == "linear" else rate
-
-    def _progress(self, step: int) -> float:
-        """How much of the run is over; by steps where they are limited, else by the clock."""
+        if options.decay == "constant":
+            return rate
         if self.config.max_steps is not None:
-            return min(1.0, step / self.config.max_steps)
-        return float(self.fabric.broadcast(self.clock.share()))  # clocks differ, and all must take the same step
+            return rate * (1 - min(1.0, step / self.config.max_steps))
+        return rate * (1 - float(self.fabric.broadcast(self.clock.share())))  # clocks differ: all follow the first
 
     def _finished(self, step: int, start: int) -> bool:
         over = self.config.max_steps is not None and step >= self.config.max_steps
@@ -219,54 +197,55 @@ class _Run:
         return bool(self.fabric.broadcast(over or self.stopping.number is not None))
 
     def _validate(self, step: int) -> dict[str, Likelihood]:
-        """The bound under each process; the model is saved with the first."""
-        run, fabric = self.config.run, self.fabric
-        add = partial(fabric.all_reduce, reduce_op="sum")
-        workers = Workers(fabric.global_rank, fabric.world_size, add, self.learner.averaged_root)
+        """Return the bound under each process, and save the model with the first."""
+        run, fabric, root = self.config.run, self.fabric, self.learner.averaged_root
+        workers = Workers(fabric.global_rank, fabric.world_size, partial(fabric.all_reduce, reduce_op="sum"), root)
         rows = min(run.valid_rows, len(self.data.valid))
-        models = each_process(self.learner.averaged_root.model, self.learner.method)
+        others = self.learner.method.processes[1:]
+        models = [root.model, *(root.model.with_process(process) for process in others)]
         with self.reporter.doing(f"step {step:,}: validating {counted(rows, 'sequence')}"), self.clock.timing("figure"):
             figures = {
                 model.process.name: validate(model, self.data, run.valid_rows, run.seed, workers) for model in models
             }
         self.reporter.validated(step, figures, self.data.entropy)
-        records = [figure.record() for figure in figures.values()]
-        several = {} if len(records) == 1 else {"processes": dict(zip(figures, records, strict=True))}
-        model = models[0].describe(step=step, validation=records[0] | several)
+        records = {name: figure.record() for name, figure in figures.items()}
+        validation = records[root.model.process.name] | ({"processes": records} if others else {})
+        model = root.model.describe(step=step, validation=validation)
         weights = gather(unwrapped(model.network).state_dict(), fabric.is_global_zero)
         mean = sum(figure.per_token for figure in figures.values()) / len(figures)
-        self._write(step, partial(self._keep_model, model, weights, mean))
+        if fabric.is_global_zero:
+            with self._writing(step):
+                for name in ("best", "model") if mean < self.best else ("model",):
+                    save_model(model, self.folder / name, weights)
+                self.best = min(self.best, mean)
         self.latest = (step, figures)
         return figures
 
-    def _keep_model(self, model: DiffusionModel, weights: dict[str, Tensor], figure: float) -> None:
-        for name in ("best", "model") if figure < self.best else ("model",):
-            save_model(model, self.folder / name, weights)
-        self.best = min(self.best, figure)
-
     def _save(self, step: int, done: bool = False) -> None:
         """Write a checkpoint; the one of a run that is `done`, its model written, says so and that its time is used."""
-        by_steps = self.config.max_steps is not None and step >= self.config.max_steps
-        used = (self.config.max_minutes or 0.0) if done and not by_steps else 0.0
-        tensors = tensors_of(self.model, self.averaged, self.optimiser, self.fabric.is_global_zero)
+        config, learner = self.config, self.learner
+        by_steps = config.max_steps is not None and step >= config.max_steps
+        used = (config.max_minutes or 0.0) if done and not by_steps else 0.0
+        tensors = tensors_of(learner.model, learner.averaged, learner.optimiser, self.fabric.is_global_zero)
         state = {
             "best": self.best,
-            "averaged": int(self.averaged.n_averaged),
-            "rows_seen": step * self.config.optimiser.batch,
+            "averaged": int(learner.averaged.n_averaged),
+            "rows_seen": step * config.optimiser.batch,
             "minutes": max(self.clock.minutes, used),
             "done": done,
-            "config": self.config.record(),
+            "config": config.record(),
         }
         with self.reporter.doing(f"step {step:,}: writing a checkpoint"), self.clock.timing("saving"):
-            self._write(step, partial(write_checkpoint, self.folder / "checkpoints", Checkpoint(step, tensors, state)))
+            if self.fabric.is_global_zero:
+                with self._writing(step):
+                    write_checkpoint(self.folder / "checkpoints", Checkpoint(step, tensors, state))
         self.fabric.barrier()
 
-    def _write(self, step: int, work: Callable[[], object]) -> None:
-        """Write on the first process; what the disk refuses is said, and tried again when its turn comes."""
-        if not self.fabric.is_global_zero:
-            return
+    @contextmanager
+    def _writing(self, step: int) -> Iterator[None]:
+        """Say it if the disk refuses; the next checkpoint, or the end, tries again."""
         try:
-            work()
+            yield
         except (OSError, ValueError) as error:
             self.refused = str(error)
             self.reporter.say(f"step {step:,}: {error}; it is tried again at the next checkpoint or at the end")

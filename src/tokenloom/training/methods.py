@@ -1,4 +1,4 @@
-r"""What `--method` names: the processes a network is trained under, what it predicts and what it minimises by default.
+r"""The methods of `--method`: the processes a network is trained under, and the defaults of its other options.
 
     udm, mdm, max-coupling, audm, hybrid, ar     the process of that name, or any registered process by its own name
     NAME:noise=unigram                           the same coupling, with the unigrams of the training data as noise
@@ -46,7 +46,7 @@ class Method:
 
     processes: tuple[Process, ...]
     mixed: bool = False
-    """Whether rows of a batch may differ in their process, which only a network that reads the evidence can tell."""
+    """True if rows of a batch may differ in their process, which only a network that reads the evidence can tell."""
 
     @property
     def process(self) -> Process:
@@ -55,12 +55,12 @@ class Method:
 
     @property
     def predicts(self) -> type[Posterior]:
-        """What a network predicts unless told otherwise."""
+        """The posterior that a network predicts by default."""
         return LeaveOneOut if self.mixed or self.process.preferred is LeaveOneOut else Denoiser
 
     @property
     def objective(self) -> str:
-        """What training minimises unless told otherwise."""
+        """The objective by default."""
         if self.process.sequential:
             return "next-token"
         if self.mixed:
@@ -69,11 +69,11 @@ class Method:
 
     @property
     def input_states(self) -> int:
-        """How many ids a network is shown."""
+        """Number of ids in the input of a network."""
         return max(process.input_states for process in self.processes)
 
     def corrupted(self, x_0: Tokens, t: PerRow, generator: Randomness | None, given: Flags | None) -> Noisy:
-        """Noise a batch; rows of a mixture carry their evidence, and `t` is the share of their tokens that are lost."""
+        """Corrupt a batch; rows of a mixture carry their evidence, and `t` is the share of their lost tokens."""
         if not self.mixed:
             return self.process.corrupted(x_0, t, generator, given)
         chosen = (uniform((len(x_0), 1), generator, x_0.device)[:, 0] * len(self.processes)).long()
@@ -82,28 +82,26 @@ class Method:
             rows = (chosen == number).nonzero().squeeze(1)
             if len(rows):
                 time = process.masses.time_at_lost(t[rows].double()).clamp(0, 1)
-                state = process.corrupted(
-                    x_0[rows], time, select(generator, rows), None if given is None else given[rows]
-                )
+                fixed = None if given is None else given[rows]
+                state = process.corrupted(x_0[rows], time, select(generator, rows), fixed)
                 tokens[rows], evidence[rows] = state.tokens, process.evidence(state)
         return Noisy(tokens, t, 1 - t.double(), None, given, None, evidence)
 
 
 def methods() -> list[str]:
-    """The names that `--method` takes."""
+    """Return the names that `--method` takes."""
     buildable = [name for name in PROCESSES if required_of(PROCESSES[name]) == ["vocab_size"]]
     return sorted({*SHORT, ANY, *buildable})
 
 
 def method_of(text: str, vocab_size: int, schedule: Schedule, tokens: torch.Tensor | None = None) -> Method:
-    """The method that a text names, on a vocabulary."""
+    """Build the method that a text names, on a vocabulary; its unigrams are those of `tokens`."""
     name, _, options = text.partition(":")
     if name not in methods():
         raise ValueError(f"there is no method {name!r}; {nearest(name, methods())}")
     given = dict(option.partition("=")[::2] for option in filter(None, options.split(",")))
     if name == ANY:
-        if given.keys() - {"noises"}:
-            key = next(iter(given.keys() - {"noises"}))
+        for key in given.keys() - {"noises"}:
             raise ValueError(f"any has no option {key!r}; {nearest(key, ['noises'])}")
         return Method(processes_of(given.get("noises", EVERY), vocab_size, schedule), mixed=True)
     noise = given.pop("noise", None)
@@ -122,12 +120,11 @@ def method_of(text: str, vocab_size: int, schedule: Schedule, tokens: torch.Tens
 
 
 def method_text(process: Process) -> str:
-    """The text of the method that trains under a process."""
-    name = process.name
-    if name in methods() or name in SHORT.values():
-        short = next((key for key, value in SHORT.items() if value == name), name)
+    """Return the text of the method that trains under a process."""
+    if process.name in methods():
+        short = next((key for key, value in SHORT.items() if value == process.name), process.name)
         options = NOISES.options(process.noise, skip=("vocab_size",)) + COUPLINGS.options(process.coupling)
-        return f"{short}:{','.join(options)}" if options else short
+        return f"{short}:{','.join(options)}".removesuffix(":")
     for key, value in SHORT.items():
         plain = PROCESSES.parse(value, vocab_size=process.vocab_size, schedule=process.schedule)
         if type(plain.coupling) is type(process.coupling) and process.noise.name == "table":  # type: ignore[attr-defined]

@@ -1,7 +1,6 @@
 """The limits of a config's numbers, so that a wrong one is named with its option before anything is built."""
 
-import math
-from operator import attrgetter
+from typing import get_type_hints
 
 import torch
 
@@ -9,27 +8,13 @@ from tokenloom.nn.base import Task
 from tokenloom.nn.size import count_parameters
 from tokenloom.support.checks import nearest
 from tokenloom.support.memory import check_memory
-from tokenloom.training.config import TrainConfig
+from tokenloom.training.config import Limit, TrainConfig
 
-LEAST = {
-    "max_steps": 1,
-    "optimiser.batch": 1,
-    "optimiser.accumulate": 1,
-    "optimiser.warmup": 0,
-    "run.validate_every": 1,
-    "run.checkpoint_every": 1,
-    "run.valid_rows": 1,
-    "network.width": 1,
-    "network.depth": 1,
-    "network.heads": 1,
-    "network.loops": 1,
-    "network.condition": 1,
-    "data.length": 1,
-    "data.vocab_size": 2,
-    "data.rows": 2,
+LEAST = {"width": 1, "depth": 1, "heads": 1, "loops": 1, "condition": 1, "length": 1, "vocab_size": 2, "rows": 2}
+"""The least of numbers that options of networks and sources have by these names."""
+LIMITS = {name: Limit(f"at least {least}", least) for name, least in LEAST.items()} | {
+    "dropout": Limit("in [0, 1)", 0, 1)
 }
-"""Whole numbers, and the least of each; those that a run does not have are passed over."""
-
 FITTED = (
     "network.width",
     "network.depth",
@@ -41,50 +26,39 @@ FITTED = (
     "run.validate_every",
     "run.checkpoint_every",
 )
-"""What `fit` can choose."""
-
-MOST = 2**63
-"""What no whole number may reach."""
-
-POSITIVE = ("max_minutes", "time_power", "optimiser.lr", "optimiser.eps", "optimiser.clip")
-SHARES = ("floor", "optimiser.ema", "optimiser.beta1", "optimiser.beta2", "network.dropout")
-"""Numbers in [0, 1)."""
+"""Options that `fit` can choose."""
 
 
 def check_ranges(config: TrainConfig) -> None:
-    """Raise for the first number outside its limits."""
-    for name, least in LEAST.items():
-        _check(config, name, least, math.inf, f"at least {least}")
-        _check(config, name, least, MOST, "below 2^63")
-    for name in POSITIVE:
-        _check(config, name, math.ulp(0.0), math.inf, "positive and finite")
-    for name in SHARES:
-        _check(config, name, 0, 1, "in [0, 1)")
+    """Raise for the first number outside the limits that its field declares, or that its name has in `LIMITS`."""
+    parts = {f"{name}.": getattr(config, name) for name in ("network", "data", "optimiser", "run")}
+    for prefix, options in ({"": config} | parts).items():
+        shared = LIMITS if prefix in ("network.", "data.") else {}
+        for name, hint in get_type_hints(type(options), include_extras=True).items():
+            declared = [extra for extra in getattr(hint, "__metadata__", ()) if isinstance(extra, Limit)]
+            limit = declared[0] if declared else shared.get(name)
+            if limit is not None and getattr(options, name) is not None:
+                _check(f"--{prefix}{name.replace('_', '-')}", getattr(options, name), limit)
     for name in config.fit:
         if name not in FITTED:
             raise ValueError(f"--fit cannot choose {name!r}; {nearest(name, FITTED)}")
 
 
-def _check(config: TrainConfig, name: str, low: float, high: float, limit: str) -> None:
-    try:
-        value = attrgetter(name)(config)
-    except AttributeError:  # an option of another network or data source
-        return
-    if value is not None and not low <= value < high:
-        raise ValueError(
-            f"--{name.replace('_', '-')} must be {limit}, got {value if isinstance(value, int) else f'{value:g}'}"
-        )
+def _check(option: str, value: float, limit: Limit) -> None:
+    if not limit.low <= value < limit.high:
+        raise ValueError(f"{option} must be {limit.words}, got {value if isinstance(value, int) else f'{value:g}'}")
+    if isinstance(value, int) and value >= 2**63:
+        raise ValueError(f"{option} must be below 2^63, got {value}")
 
 
 COPIES = 5
-"""Of every parameter: its value, gradient, two moments and average."""
-
+"""Copies of every parameter: its value, gradient, two moments and average."""
 KEPT_PER_TOKEN = 12
 """Numbers of the width's size that a block keeps for the backward pass, at the least."""
 
 
 def check_size(config: TrainConfig, task: Task) -> None:
-    """Raise for what cannot fit into memory: the network with all its copies, or the rows of the data."""
+    """Raise if the network with all its copies, or the rows of the data, cannot fit into memory."""
     network, rows = config.network, getattr(config.data, "rows", 0)
     parameters = count_parameters(network, task)
     width, depth = getattr(network, "width", 1), getattr(network, "depth", 1)
@@ -97,7 +71,7 @@ def check_size(config: TrainConfig, task: Task) -> None:
 
 
 def check_batch(config: TrainConfig, length: int, processes: int) -> None:
-    """Raise for a batch that cannot be divided, or whose part cannot fit into the memory of its process."""
+    """Raise if a batch cannot be divided, or its part cannot fit into the memory of its process."""
     network, optimiser = config.network, config.optimiser
     pieces = processes * optimiser.accumulate
     if optimiser.batch % pieces:

@@ -16,7 +16,7 @@ SMALL = OptimiserConfig(lr=1e-3, warmup=200, ema=0.999)
 
 
 def recipe(name: str) -> TrainConfig:
-    """A recipe by name."""
+    """Return a recipe by name."""
     return replace(RECIPES[name](), recipe=name)
 
 
@@ -29,12 +29,11 @@ def markov() -> TrainConfig:
 @RECIPES.register("chars")
 def chars() -> TrainConfig:
     """The characters of any text, with a network that suits the time and the machine."""
-    optimiser = OptimiserConfig(lr=2e-3, beta2=0.99, warmup=200, decay="linear", batch=16, ema=0.99)
     return TrainConfig(
         data=TextSource(length=128),
         network=TransformerOptions(width=128, depth=4, heads=4, condition=64),
         max_minutes=10,
-        optimiser=optimiser,
+        optimiser=OptimiserConfig(lr=2e-3, beta2=0.99, warmup=200, decay="linear", batch=16, ema=0.99),
         fit=FITTED,
     )
 
@@ -45,25 +44,20 @@ def digits() -> TrainConfig:
     return TrainConfig(max_minutes=10, data=DigitsSource(), optimiser=SMALL)
 
 
-@RECIPES.register("lm1b")
-def lm1b() -> TrainConfig:
-    """The paper's network on LM1B."""
-    return _paper(
-        TextSource(path="lm1b", length=128, tokenizer="bert-base-uncased", packing="sentences", detokeniser="lm1b")
-    )
-
-
 @RECIPES.register("owt")
 def owt() -> TrainConfig:
     """The paper's network on OpenWebText."""
-    return _paper(TextSource(path="openwebtext", length=1024, tokenizer="gpt2", packing="sentences"))
-
-
-def _paper(data: TextSource) -> TrainConfig:
     return TrainConfig(
-        data=data,
+        data=TextSource(path="openwebtext", length=1024, tokenizer="gpt2", packing="sentences"),
         max_steps=1_000_000,
         network=TransformerOptions(width=768, depth=12, heads=12, dropout=0.1),
         optimiser=OptimiserConfig(batch=512),
         run=RunConfig(validate_every=10_000, checkpoint_every=5_000, precision="bf16-mixed"),
     )
+
+
+@RECIPES.register("lm1b")
+def lm1b() -> TrainConfig:
+    """The paper's network on LM1B."""
+    data = TextSource(path="lm1b", tokenizer="bert-base-uncased", packing="sentences", detokeniser="lm1b")
+    return replace(owt(), data=data)

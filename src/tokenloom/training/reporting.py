@@ -1,5 +1,6 @@
-"""What a run says while it trains: a status, what to expect of it, and lines of metrics."""
+"""The reports of a run while it trains: a status, what to expect of it, and lines of metrics."""
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -16,13 +17,12 @@ from tokenloom.training.metrics import Record, writers
 
 EVERY = 20
 """Steps between two lines of metrics."""
-
 FIRST_STEPS, FIRST_SECONDS = 4, 2.0
-"""After both the run says what to expect; the first step is slower than the others and does not count."""
+"""Steps and seconds after which the run says what to expect; the first step is slow and does not count."""
 
 
 class Reporter:
-    """Quiet on every process except the first."""
+    """Reports to a console and to the writers of metrics; quiet on every process except the first."""
 
     def __init__(self, quiet: bool = False) -> None:
         self.console = Console(stderr=True, quiet=quiet)
@@ -37,7 +37,7 @@ class Reporter:
 
     @contextmanager
     def running(self, config: TrainConfig, start: int, clock: Clock) -> Iterator[None]:
-        """The status of a loop."""
+        """Show the status of a loop."""
         if not self.quiet:
             self._writers = writers(config, Path(config.out or ""), self.say)
         self._config, self._clock, self._start, self._expected = config, clock, start, False
@@ -55,21 +55,19 @@ class Reporter:
         if step <= 3 or step % EVERY == 0:
             self._mark = (now, step)
             self._write({"step": step, "loss": loss, "lr": rate, "tokens_per_second": round(speed)})
-        text = f"step {step:,}  loss {loss:.4f}  {speed:,.0f} tokens/s{self._figure}"
-        self._display.update(text, self._share(step))
+        share = max(self._clock.share(), step / (self._config.max_steps or math.inf))
+        self._display.update(f"step {step:,}  loss {loss:.4f}  {speed:,.0f} tokens/s{self._figure}", min(1.0, share))
         since, first = self._first
         if not self._expected and step - first >= FIRST_STEPS and now - since >= FIRST_SECONDS:
             self._expected = True
-            self.say(self._expectation(step, (now - since) / (step - first), tokens))
+            self._expect(step, (now - since) / (step - first), tokens)
 
-    def _expectation(self, step: int, seconds: float, tokens: int) -> str:
-        """How far the run will come at this speed, and when it will next be heard of."""
-        config, left = self._config, self._clock.left()
-        steps = [step + int(left / seconds)] if config.max_minutes is not None else []
-        end = min([*steps, *([] if config.max_steps is None else [config.max_steps])])
-        every = config.run.validate_every
+    def _expect(self, step: int, seconds: float, tokens: int) -> None:
+        """Say how far the run will come at this speed, and when it is validated next."""
+        end = int(min(step + self._clock.left() / seconds, self._config.max_steps or math.inf))
+        every = self._config.run.validate_every
         following = min(end, (step // every + 1) * every)
-        return (
+        self.say(
             f"{tokens / seconds:,.0f} tokens per second: expect about {counted(end, 'step')} ({end * tokens:,} tokens) "
             f"in {_duration((end - step) * seconds)}, and a validation at step {following:,} "
             f"in {_duration((following - step) * seconds)}"
@@ -79,7 +77,7 @@ class Reporter:
         """Report a validation figure, or one for each of several processes."""
         exact = "" if entropy is None else f" (entropy {entropy:.4f})"
         several = len(figures) > 1
-        words = ", ".join(f"{name} {figure}" if several else f"{figure}" for name, figure in figures.items())
+        words = ", ".join(f"{name} {figure}" if several else str(figure) for name, figure in figures.items())
         self._figure = f"  valid {words} nats{exact}"
         self.say(f"step {step:,}: validation bound {words} nats per token{exact}")
         first = next(iter(figures.values()))
@@ -89,12 +87,8 @@ class Reporter:
         self._write(record | {"entropy": entropy})
 
     def say(self, sentence: str) -> None:
-        """A sentence above the status."""
+        """Print a sentence above the status."""
         self.console.print(sentence, highlight=False, markup=False, soft_wrap=True)
-
-    def _share(self, step: int) -> float:
-        share = 0.0 if self._config.max_steps is None else step / self._config.max_steps
-        return min(1.0, max(share, self._clock.share()))
 
     def _write(self, record: Record) -> None:
         for write in self._writers:

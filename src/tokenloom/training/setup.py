@@ -1,8 +1,9 @@
-"""What a loop runs on: the processes, the optimiser and the average of the weights."""
+"""The parts that a loop runs on: the processes, the optimiser and the average of the weights."""
 
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -18,7 +19,7 @@ from tokenloom.objectives.base import Objective
 from tokenloom.objectives.head_loss import loss_at
 from tokenloom.support.extras import optional
 from tokenloom.training.batches import Batch
-from tokenloom.training.build import build_model, method_in
+from tokenloom.training.build import build_model, method_in, objective_of
 from tokenloom.training.config import TrainConfig
 from tokenloom.training.methods import Method
 from tokenloom.training.sharding import Root, shard
@@ -26,29 +27,23 @@ from tokenloom.training.snapshot import restore_moments, restore_weights
 
 
 def launch(config: TrainConfig) -> Any:
-    """One process, or as many as torchrun's environment says, each with the whole model (DDP) or a part (FSDP)."""
+    """Start Fabric on one process, or on as many as torchrun says, each with the whole model (DDP) or a part (FSDP)."""
     Fabric = optional("lightning_fabric", "train").Fabric
     world, local = (int(os.environ.get(name, "1")) for name in ("WORLD_SIZE", "LOCAL_WORLD_SIZE"))
-    accelerator = "cuda" if torch.cuda.is_available() else "cpu"
-    if world == 1:
-        return Fabric(accelerator=accelerator, devices=1, precision=config.run.precision)
-    strategy: Any = "ddp"
-    if config.run.strategy == "fsdp":
+    strategy: Any = "auto" if world == 1 else "ddp"
+    if world > 1 and config.run.strategy == "fsdp":
         parallel = optional("lightning_fabric.strategies.model_parallel", "train")
         strategy = parallel.ModelParallelStrategy(shard, data_parallel_size=world, tensor_parallel_size=1)
-    fabric = Fabric(
-        accelerator=accelerator,
-        strategy=strategy,
-        devices=local,
-        num_nodes=world // local,
-        precision=config.run.precision,
-    )
-    fabric.launch()
+    accelerator = "cuda" if torch.cuda.is_available() else "cpu"
+    hardware = {"accelerator": accelerator, "devices": local, "num_nodes": world // local}
+    fabric = Fabric(strategy=strategy, precision=config.run.precision, **hardware)
+    if world > 1:
+        fabric.launch()
     return fabric
 
 
 def prepare(model: DiffusionModel, config: TrainConfig) -> DiffusionModel:
-    """The model as its steps are taken: compiled, its blocks recomputed, where the config says so."""
+    """Return the model, compiled and its blocks recomputed where the config says so."""
     options = config.run
     if options.compile and options.strategy == "fsdp" and int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise ValueError("--run.compile cannot be combined with --run.strategy fsdp; leave one of them out")
@@ -66,9 +61,15 @@ def prepare(model: DiffusionModel, config: TrainConfig) -> DiffusionModel:
 
 
 def adam(model: DiffusionModel, config: TrainConfig) -> torch.optim.Adam:
-    """Adam as configured; the loop sets the learning rate of every step."""
+    """Return Adam as configured; the loop sets the learning rate of every step."""
     options = config.optimiser
     return torch.optim.Adam(model.parameters(), options.lr, (options.beta1, options.beta2), options.eps)
+
+
+def batch_loss(model: DiffusionModel, batch: Batch, method: Method, objective: Objective) -> Tensor:
+    """Return the weighted mean loss of a batch, noised as the method says."""
+    noisy = method.corrupted(batch.x_0, objective.times(batch.t), batch.randomness, batch.given)
+    return loss_at(model, objective, batch.x_0, noisy, batch.weights).mean
 
 
 @dataclass
@@ -77,6 +78,7 @@ class Learner:
 
     model: DiffusionModel
     method: Method
+    objective: Objective
     averaged: AveragedModel
     root: Any
     """The model as a strategy wraps it."""
@@ -85,47 +87,38 @@ class Learner:
 
     @classmethod
     def build(cls, config: TrainConfig, data: Dataset, fabric: Any, saved: Checkpoint | None) -> "Learner":
-        """Fresh, or as a checkpoint left it."""
+        """Build a fresh learner, or restore the one that a checkpoint left."""
         with fabric.init_module():
             torch.manual_seed(config.run.seed)
             model = prepare(build_model(config, data), config)
         averaged = AveragedModel(model, multi_avg_fn=warm_average(config.optimiser.ema))
         if saved is not None:
             restore_weights(saved, model, averaged)
-        root, averaged_root = fabric.setup_module(Root(model)), place_average(averaged, fabric)
+        average = averaged.module
+        assert isinstance(average, DiffusionModel)
+        root, averaged_root = fabric.setup_module(Root(model)), Root(average)
+        mesh = getattr(fabric.strategy, "device_mesh", None)
+        if mesh is None:
+            averaged.to(fabric.device)
+        else:
+            shard(averaged_root, mesh)  # in the same parts as its model
         optimiser = fabric.setup_optimizers(adam(model, config))
         if saved is not None:
             restore_moments(saved, model, optimiser)
         method = method_in(config, model.process.vocab_size, data)
-        return cls(model, method, averaged, root, averaged_root, optimiser)
+        return cls(model, method, objective_of(config), averaged, root, averaged_root, optimiser)
 
-    def backward(self, objective: Objective, batch: Batch, fabric: Any, last: bool) -> Tensor:
+    def backward(self, batch: Batch, fabric: Any, last: bool) -> Tensor:
         """Add the gradient of a part of a step, and return its loss; with the `last` part processes exchange theirs."""
-
-        def loss(model: DiffusionModel) -> Tensor:
-            noisy = self.method.corrupted(batch.x_0, objective.times(batch.t), batch.randomness, batch.given)
-            return loss_at(model, objective, batch.x_0, noisy, batch.weights).mean
-
+        loss = partial(batch_loss, batch=batch, method=self.method, objective=self.objective)
         with fabric.no_backward_sync(self.root, enabled=not last):
             value: Tensor = self.root(loss) * fabric.world_size
             fabric.backward(value)
         return value.detach()
 
 
-def place_average(averaged: AveragedModel, fabric: Any) -> Root:
-    """The average where its model is: on the device, in the same parts."""
-    model = averaged.module
-    assert isinstance(model, DiffusionModel)
-    root, mesh = Root(model), getattr(fabric.strategy, "device_mesh", None)
-    if mesh is None:
-        averaged.to(fabric.device)
-    else:
-        shard(root, mesh)
-    return root
-
-
 def warm_average(decay: float) -> Callable[..., None]:
-    """An exponential moving average that starts short and lengthens to its decay."""
+    """Return an exponential moving average that starts short and lengthens to its decay."""
 
     @torch.no_grad()
     def update(averaged: list[Tensor], current: list[Tensor], count: Tensor | int) -> None:

@@ -44,23 +44,23 @@ def shard(root: nn.Module, mesh: Any) -> nn.Module:
 
 
 def whole(tensor: Tensor) -> Tensor:
-    """All of a tensor that may be in parts; every process must ask."""
+    """Return all of a tensor that may be in parts.  Collective: call on every rank."""
     full: Callable[[], Tensor] | None = getattr(tensor, "full_tensor", None)
     return tensor if full is None else full()
 
 
 def gather(tensors: Mapping[str, Tensor], keep: bool) -> dict[str, Tensor]:
-    """Whole tensors, one at a time, on the host of a process that keeps them; every process must ask."""
+    """Return whole tensors on the host of a rank that keeps them, else none.  Collective: call on every rank."""
     found: dict[str, Tensor] = {}
     for name, tensor in tensors.items():
-        full = whole(tensor.detach())
+        full = whole(tensor.detach())  # one at a time: a device never holds the whole model
         if keep:
             found[name] = full.cpu().contiguous()
     return found
 
 
 def cut_like(tensor: Tensor, parameter: Tensor) -> Tensor:
-    """A whole tensor in the parts of a parameter."""
+    """Cut a whole tensor into the parts of a parameter."""
     mesh = getattr(parameter, "device_mesh", None)
     if mesh is None:
         return tensor

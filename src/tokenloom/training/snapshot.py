@@ -29,7 +29,7 @@ MOMENTS = ("exp_avg", "exp_avg_sq")
 
 @dataclass(frozen=True)
 class State:
-    """What state.json says beside the step."""
+    """The contents of state.json beside the step."""
 
     best: float | None
     """The best validation figure so far."""
@@ -37,11 +37,9 @@ class State:
     """Steps in the average of the weights."""
     rows_seen: int
     minutes: float
-    """How long the run has trained."""
     done: bool
-    """Whether the run came to its end, with its model written."""
+    """True if the run came to its end, with its model written."""
     config: dict[str, Any]
-    """The config that the run had."""
 
 
 def check_free(folder: Path) -> None:
@@ -58,31 +56,24 @@ def check_free(folder: Path) -> None:
 
 
 def find_checkpoint(folder: Path, config: TrainConfig, reporter: Reporter) -> Checkpoint:
-    """The newest intact checkpoint of a run, of the same config; damaged ones are named and passed over."""
+    """Read the newest intact checkpoint of a run, of the same config; damaged ones are named and passed over."""
     path, damaged = newest_intact(folder / "checkpoints")
     for sentence in damaged:
         reporter.say(sentence)
     if path is None:
         raise ValueError(f"{folder} holds no intact checkpoint to resume from")
     saved = read_checkpoint(path)
-    state = _state(saved.state, path)
-    check_same(from_record(state["config"]), config)
-    reporter.say(f"resuming from step {saved.step}")
-    return replace(saved, state=state)
-
-
-def _state(stored: dict[str, Any], path: Path) -> dict[str, Any]:
-    """The state as the loop reads it; JSON has no infinity, which `best` is before the first validation."""
-    state = build(State, stored, f"the state of {path}")
+    state = build(State, saved.state, f"the state of {path}")
     check_least(state, averaged=0, rows_seen=0, minutes=0)
-    return asdict(state) | {"best": math.inf if state.best is None else state.best}
+    check_same(from_record(state.config), config)
+    reporter.say(f"resuming from step {saved.step}")
+    best = math.inf if state.best is None else state.best  # JSON has no infinity, as before the first validation
+    return replace(saved, state=asdict(state) | {"best": best})
 
 
 def restore_weights(saved: Checkpoint, model: DiffusionModel, averaged: AveragedModel) -> None:
     """Load the weights and their average, before the model is cut into parts."""
-    average = averaged.module
-    assert isinstance(average, DiffusionModel)
-    for part, group in ((model, "model"), (average, "ema")):
+    for part, group in ((model, "model"), (averaged.module, "ema")):
         stored = saved.tensors[group]
         check_tensors(part.state_dict(), stored, f"the tensors {group} of the checkpoint")
         part.load_state_dict(stored)
@@ -92,20 +83,15 @@ def restore_weights(saved: Checkpoint, model: DiffusionModel, averaged: Averaged
 def restore_moments(saved: Checkpoint, model: DiffusionModel, optimiser: Any) -> None:
     """Load Adam's moments, after the model is cut into parts; a parameter that never had a gradient has none."""
     stored = saved.tensors["optimiser"]
-    moved = {
-        name: (index, parameter)
-        for index, (name, parameter) in enumerate(model.named_parameters())
-        if f"step.{name}" in stored
-    }
-    expected = {f"step.{name}": torch.zeros(()) for name in moved} | {
-        f"{key}.{name}": torch.empty(parameter.shape, device="meta")
-        for name, (_, parameter) in moved.items()
-        for key in MOMENTS
-    }
+    moved = [(index, *item) for index, item in enumerate(model.named_parameters()) if f"step.{item[0]}" in stored]
+    expected: dict[str, Tensor] = {}
+    for _, name, parameter in moved:
+        expected[f"step.{name}"] = torch.zeros(())
+        expected |= {f"{key}.{name}": torch.empty(parameter.shape, device="meta") for key in MOMENTS}
     check_tensors(expected, stored, "the moments of the checkpoint")
     state = {
         index: {"step": stored[f"step.{name}"]} | {key: cut_like(stored[f"{key}.{name}"], parameter) for key in MOMENTS}
-        for name, (index, parameter) in moved.items()
+        for index, name, parameter in moved
     }
     optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
 
@@ -113,7 +99,7 @@ def restore_moments(saved: Checkpoint, model: DiffusionModel, optimiser: Any) ->
 def tensors_of(
     model: DiffusionModel, averaged: AveragedModel, optimiser: Any, keep: bool
 ) -> dict[str, dict[str, Tensor]]:
-    """The files of a checkpoint, on the process that keeps them; every process must ask."""
+    """Gather the tensors of a checkpoint on the rank that keeps them.  Collective: call on every rank."""
     state = optimiser.state_dict()["state"]
     moments = {
         f"{key}.{name}": value

@@ -1,4 +1,4 @@
-"""How a run is ended from outside: the first signal asks for an end with a checkpoint, the second is obeyed at once."""
+"""Ending a run from outside: the first signal asks for an end with a checkpoint, the second is obeyed at once."""
 
 import signal
 import sys
@@ -22,7 +22,7 @@ class Stopping:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Signals are heard inside the block; afterwards they mean what they did before."""
+        """Handle signals inside the block, and restore the handlers afterwards."""
         if threading.current_thread() is not threading.main_thread():  # where Python allows no handler
             yield
             return
@@ -36,9 +36,9 @@ class Stopping:
     def _hear(self, number: int, frame: FrameType | None) -> None:
         if self.number is None:
             self.number, self._asked = number, time.monotonic()
-            again = "press Ctrl-C again" if number == signal.SIGINT else "a second signal is obeyed"
-            how = "to stop at once without it" if number == signal.SIGINT else "at once, without it"
-            self.say(f"stopping after this step, with a checkpoint; {again} {how}")
+            by_key = "press Ctrl-C again to stop at once without it"
+            again = by_key if number == signal.SIGINT else "a second signal is obeyed at once, without it"
+            self.say(f"stopping after this step, with a checkpoint; {again}")
         elif time.monotonic() - self._asked > SAME:
             self.say("stopped at once, without a further checkpoint")
             if number == signal.SIGINT:
