@@ -12,7 +12,7 @@ from tests.laws.grid import CELLS, COUPLINGS, EXACT, NOISES, P0, TABLES, TIMES, 
 from tokenloom.couplings.base import probability_lost
 from tokenloom.couplings.steps import rate_bound, stay_bound
 from tokenloom.objectives.nelbo import continuous_bound
-from tokenloom.posteriors import Posterior
+from tokenloom.posteriors import Posterior, convert_at
 
 ENTROPY = -float((P0 * P0.log()).sum())
 CASES = [(noise, coupling, s, t) for noise, coupling in CELLS for s, t in TIMES]
@@ -70,20 +70,79 @@ def test_the_oracle_knows_both_posteriors(cell: Cell, predicts: type[tl.LeaveOne
     close(predicted.log_probs.exp(), expected, f"{predicts.__name__} of the oracle")
 
 
+def close_to_conditional(found: Tensor, table: Tensor, law: str) -> None:
+    """A law is the table normalised over its last dimension, wherever that has any mass."""
+    possible = table.sum(-1) > 0
+    close(found[possible], (table / table.sum(-1, keepdim=True))[possible], law)
+
+
+def test_the_forward_law_given_what_is_shown_is_the_marginal(cell: Cell) -> None:
+    """q(x_t | x_0, shown), for every x_0: `eq:transition`, and given U or tau `eq:mudm-forward-tau`."""
+    table = cell.shown.permute(1, 3, 0, 2)
+    x_0, seen = np.indices(table.shape[:2]).reshape(2, -1, 1)
+    state = cell.state(*(torch.from_numpy(each).expand(-1, L) for each in (x_0, seen)), cell.t)
+    found = cell.process.marginal(state, state.tokens).dense()
+    close_to_conditional(found, table.flatten(0, 1), "q(x_t | x_0, shown), `eq:transition`")
+
+
+def test_the_way_up_is_the_transition_of_the_path_law(cell: Cell) -> None:
+    """q(x_t | x_s, shown), which does not depend on x_0 where the chain is Markov: `eq:transition`."""
+    if not cell.process.markov:
+        return
+    table = cell.joint.sum(1).permute(1, 3, 0, 2)
+    x_s, seen = np.indices(table.shape[:2]).reshape(2, -1, 1)
+    state = cell.state(*(torch.from_numpy(each).expand(-1, L) for each in (x_s, seen)), cell.s)
+    found = cell.process.forward(state, torch.full_like(state.t, cell.t)).dense()
+    close_to_conditional(found, table.flatten(0, 1), "q(x_t | x_s, shown), `eq:transition`")
+
+
+def test_the_conditional_and_the_score_of_a_position_are_ratios_of_the_marginal(cell: Cell) -> None:
+    """p_t(x_t^l = y | the other position, shown) = sum_k nu_k q(y, shown | k), normalised; divided by that at x_t."""
+    tokens, shown, _ = cell.states
+    table = torch.stack([cell.shown[at][..., shown[:, at]] for at in range(L)]).permute(3, 0, 1, 2)
+    law = torch.einsum("rlk,rlky->rly", cell.leave_one_out, table)
+    law = law / law.sum(-1, keepdim=True)
+    nu = tl.LeaveOneOut(cell.leave_one_out.log())
+    found = tl.conditional_log_probs(nu, cell.noisy, cell.process).exp()
+    close(found, law, "p_t(x_t^l | x_t^{-l}), `eq:gibbs-conditional`")
+    score = convert_at(nu, tl.Score, cell.noisy, cell.process).log_ratios.exp()
+    close(score * law.gather(-1, tokens.unsqueeze(-1)), law, "the score, `eq:score-ratio-loo`")
+
+
 def test_the_bridge_given_x_0_is_bayes_rule(cell: Cell) -> None:
+    """From x_0 itself, and from either posterior that is sure of it."""
     for k in range(K):
         x_0 = torch.full_like(cell.states[0], k)
-        expected = cell.bridge_given(x_0)
-        possible = ~expected.isnan()
-        law = cell.process.bridge(cell.noisy, at_s(cell), x_0).dense()
-        close(law[possible], expected[possible], "q(x_s | x_0, x_t), `eq:bridge-prob`")
+        point = torch.nn.functional.one_hot(x_0, K).double().log()
+        for endpoint in (x_0, tl.Denoiser(point), tl.LeaveOneOut(point)):
+            law = cell.process.bridge(cell.noisy, at_s(cell), endpoint).dense()
+            close_to_conditional(law, cell.pairs[:, :, k], "q(x_s | x_0, x_t), `eq:bridge-prob`")
+
+
+def test_any_prediction_is_plugged_in_or_averaged_over(cell: Cell) -> None:
+    """sum_k nu_k q(x_s, z_t | k), normalised, and sum_k mu_k q(x_s | k, z_t), for predictions that are no posterior.
+
+    Where z_t reveals x_0, x_t stays, though the prediction excludes it (`eq:mdm-bridge`, `eq:audm-bridge`).
+    """
+    revealed = ((cell.pairs.sum(-1) > 0).sum(-1) == 1).unsqueeze(-1)
+    stay = torch.nn.functional.one_hot(cell.states[0], cell.pairs.shape[-1]).double()
+    logits = torch.randn(*revealed.shape[:2], K, generator=torch.Generator().manual_seed(8), dtype=torch.float64)
+    law = torch.softmax(logits.masked_fill(revealed & (stay[..., :K] > 0), -torch.inf), -1)
+    plugged_in = torch.einsum("rlk,rlks->rls", law, cell.pairs)
+    averaged = torch.einsum("rlk,rlks->rls", law, cell.bridges)
+    for posterior, expected, equation in (
+        (tl.LeaveOneOut(law.log()), plugged_in / plugged_in.sum(-1, keepdim=True), "eq:param_plug_in"),
+        (tl.Denoiser(law.log()), averaged, "eq:param_marginalization"),
+    ):
+        found = cell.process.bridge(cell.noisy, at_s(cell), posterior).dense()
+        close(found, torch.where(revealed, stay, expected), f"the step from any prediction, `{equation}`")
 
 
 def test_both_posteriors_give_the_exact_reverse_marginal(cell: Cell) -> None:
     """Bayes' form at nu and the average over mu are p(x_s^l | z_t): `prop:loo`, in every cell."""
     for posterior in (tl.LeaveOneOut(cell.leave_one_out.log()), tl.Denoiser(cell.denoiser.log())):
         law = cell.process.bridge(cell.noisy, at_s(cell), posterior).dense()
-        close(law, cell.reverse, f"the step from a {type(posterior).__name__}")
+        close(law, cell.reverse, f"the step from the exact {type(posterior).__name__}, `prop:loo`")
 
 
 def test_no_prediction_stays_less_than_the_bound(cell: Cell) -> None:
@@ -179,7 +238,7 @@ def test_the_bound_at_the_exact_posterior_is_the_entropy_where_the_chain_is_mark
 @pytest.mark.parametrize("noise", [noise for noise in NOISES if noise != "hybrid"])
 def test_redrawing_what_is_shown_follows_its_posterior(noise: str) -> None:
     """p(shown | x_0, x_s) at one time, from the definition of the path law: the redrawn U, and whether tau <= s."""
-    for s, _ in TIMES:
+    for s in sorted({time for step in TIMES for time in step}):
         alpha, mass = level_and_masses(noise, s)
         states = mass.shape[1]
         every = torch.cartesian_prod(torch.arange(K), torch.arange(states))
@@ -191,14 +250,16 @@ def test_redrawing_what_is_shown_follows_its_posterior(noise: str) -> None:
             time = torch.full((len(x_0),), s, dtype=torch.float64)
             state = tl.Noisy(x_s, time, process.alpha(time))
             lost = probability_lost(process, x_0, state)[possible, place]
-            close(lost, (mass[place, x_s[:, place]] / both)[possible], "P(lost | x_0, x_s)")
-            w = mass[place] / (1 - alpha)
+            close(lost, (mass[place, x_s[:, place]] / both)[possible], "P(lost | x_0, x_s), `eq:mudm-tau-cond-x0-xs`")
+            w = level_and_masses(noise, 1.0)[1][place]
             absorbed = torch.nn.functional.one_hot(x_s[:, place], states).double()
             joint = w * (alpha * (x_s == x_0)[:, place, None].double() + (1 - alpha) * absorbed)
             coupling = process.coupling
             assert isinstance(coupling, tl.couplings.Absorbing)
             law = coupling.resampling_law(process, x_0, state).dense()[:, place]
-            close(law[possible], (joint / joint.sum(-1, keepdim=True))[possible], "p(U | x_0, x_s)")
+            close(
+                law[possible], (joint / joint.sum(-1, keepdim=True))[possible], "p(U | x_0, x_s), `eq:noise_cond_x0_xs`"
+            )
 
 
 @pytest.mark.parametrize("noise", list(NOISES))
