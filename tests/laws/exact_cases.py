@@ -10,6 +10,7 @@ from torch import Tensor
 
 import tokenloom as tl
 from tests import brute
+from tests.laws.grid import level_and_masses, process_of
 from tests.laws.helpers import EXACT
 from tokenloom.objectives import FiniteStep, JumpNELBO, MarkovNELBO, Objective, RateNELBO, ScoreEntropy
 from tokenloom.posteriors import Posterior
@@ -20,7 +21,7 @@ PI = brute.random_pi(K, L)
 ENTROPY = -float((P0 * P0.log()).sum())
 UNIFORM, MASKED = tl.Uniform(K, schedule=EXACT), tl.Masked(K, schedule=EXACT)
 ABSORBING, COUPLED = tl.AbsorbingUniform(K, schedule=EXACT), tl.MaxCoupling(K, schedule=EXACT)
-INTERPOLATING = tl.Interpolating(K, PI, schedule=EXACT)
+INTERPOLATING, HYBRID = tl.Interpolating(K, PI, schedule=EXACT), process_of("hybrid", "markov")
 ABSORBING_TABLE = INTERPOLATING.with_coupling(tl.couplings.Absorbing())
 Case = tuple[tl.Process, Objective, type[Posterior]]
 TIGHT: list[Case] = [
@@ -54,8 +55,11 @@ def label(case: object) -> str | None:
     return None
 
 
-def noise_table(process: tl.Process) -> Tensor:
-    """pi from its definition, [L, states]."""
+def noise_table(process: tl.Process, t: float) -> Tensor:
+    """The law of a lost token at time t from its definition, [L, states]."""
+    if process is HYBRID:
+        alpha, masses = level_and_masses("hybrid", t)
+        return masses / (1 - alpha)
     if isinstance(process.noise, tl.noise.Mask):
         return brute.point_pi([process.noise.mask] * L, process.num_states)
     return process.noise.pi if isinstance(process.noise, tl.noise.Table) else brute.uniform_pi(K, L)
@@ -65,9 +69,9 @@ def shows_u(process: tl.Process) -> bool:
     return isinstance(process.coupling, tl.couplings.Absorbing)
 
 
-def given_each_u(process: tl.Process, alpha: float) -> Tensor:
+def given_each_u(process: tl.Process, t: float) -> Tensor:
     """p(x_0, x_t, U) as [U, x_0, x_t], with a single U where none is shown."""
-    pi = noise_table(process)
+    pi, alpha = noise_table(process, t), float(process.alpha(torch.tensor([t], dtype=torch.float64)))
     if not shows_u(process):
         return brute.joint(P0, pi, alpha).unsqueeze(0)
     every = brute.sequences(K, L)
@@ -80,7 +84,7 @@ def given_each_u(process: tl.Process, alpha: float) -> Tensor:
 def weighted_states(process: tl.Process, t: float) -> tuple[tl.Noisy, Tensor, Tensor]:
     """Every (x_0, x_t, U) of positive probability at time t: the states, x_0 and the probabilities."""
     time = torch.tensor([t], dtype=torch.float64)
-    joint = given_each_u(process, float(process.alpha(time)))
+    joint = given_each_u(process, t)
     u, row, column = (joint > 0).nonzero(as_tuple=True)
     sequences = brute.sequences(process.num_states, L)
     full = time.expand(len(u))

@@ -1,4 +1,4 @@
-"""Bridges beyond the table of `test_grid.py`: closed forms of the paper, a mask inside the vocabulary, given positions."""
+"""Bridges beyond those of `test_grid.py`: closed forms of the paper, a mask inside the vocabulary, given positions."""
 
 import pytest
 import torch

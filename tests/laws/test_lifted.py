@@ -24,7 +24,7 @@ either = pytest.mark.parametrize("shown", list(PROCESSES))
 
 
 def joint(shown: str, alpha: float) -> Tensor:
-    """p(x_0, x_t, shown) as [shown, x_0, x_t], from the definition: absorbed by U, or x_0 before tau and uniform after."""
+    """p(x_0, x_t, shown) as [shown, x_0, x_t]: absorbed by U, or x_0 before tau and uniform after."""
     if shown == "u":
         return torch.stack([brute.joint(P0, brute.point_pi(u, K), alpha) / NUMBER for u in SEQUENCES.tolist()])
     one = {0: alpha * torch.eye(K, dtype=torch.float64), 1: torch.full((K, K), (1 - alpha) / K, dtype=torch.float64)}
