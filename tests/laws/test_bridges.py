@@ -37,11 +37,11 @@ def test_a_denoiser_and_its_leave_one_out_posterior_give_the_same_bridge_and_rat
     process, noisy = tl.Uniform(K, schedule=EXACT), every_state(K, 2, alpha_t)
     nu = tl.LeaveOneOut(torch.randn(K**2, 2, K, generator=torch.Generator().manual_seed(8), dtype=torch.float64))
     mu = tl.convert(nu, tl.Denoiser, noisy.tokens, noisy.alpha_t, process)
-    laws = [process.bridge(noisy, time(alpha_s, noisy), each).dense() for each in (nu, mu)]
-    assert_close(*laws, "the bridge of a converted prediction, `eq:loo_to_denoiser`")
+    one, other = (process.bridge(noisy, time(alpha_s, noisy), each).dense() for each in (nu, mu))
+    assert_close(one, other, "the bridge of a converted prediction, `eq:loo_to_denoiser`")
     if alpha_t > 0:
-        rates = [process.reverse_rates(noisy, each).off_diagonal() for each in (nu, mu)]
-        assert_close(*rates, "the rate of a converted prediction, `eq:loo_to_denoiser`")
+        one, other = (process.reverse_rates(noisy, each).off_diagonal() for each in (nu, mu))
+        assert_close(one, other, "the rate of a converted prediction, `eq:loo_to_denoiser`")
 
 
 def test_plugging_the_denoiser_into_the_canonical_bridge_is_wrong() -> None:

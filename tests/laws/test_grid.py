@@ -79,8 +79,8 @@ def close_to_conditional(found: Tensor, table: Tensor, law: str) -> None:
 def test_the_forward_law_given_what_is_shown_is_the_marginal(cell: Cell) -> None:
     """q(x_t | x_0, shown), for every x_0: `eq:transition`, and given U or tau `eq:mudm-forward-tau`."""
     table = cell.shown.permute(1, 3, 0, 2)
-    x_0, seen = np.indices(table.shape[:2]).reshape(2, -1, 1)
-    state = cell.state(*(torch.from_numpy(each).expand(-1, L) for each in (x_0, seen)), cell.t)
+    x_0, seen = torch.ones(table.shape[:2]).nonzero().unsqueeze(-1).expand(-1, -1, L).unbind(1)
+    state = cell.state(x_0, seen, cell.t)
     found = cell.process.marginal(state, state.tokens).dense()
     close_to_conditional(found, table.flatten(0, 1), "q(x_t | x_0, shown), `eq:transition`")
 
@@ -90,8 +90,8 @@ def test_the_way_up_is_the_transition_of_the_path_law(cell: Cell) -> None:
     if not cell.process.markov:
         return
     table = cell.joint.sum(1).permute(1, 3, 0, 2)
-    x_s, seen = np.indices(table.shape[:2]).reshape(2, -1, 1)
-    state = cell.state(*(torch.from_numpy(each).expand(-1, L) for each in (x_s, seen)), cell.s)
+    x_s, seen = torch.ones(table.shape[:2]).nonzero().unsqueeze(-1).expand(-1, -1, L).unbind(1)
+    state = cell.state(x_s, seen, cell.s)
     found = cell.process.forward(state, torch.full_like(state.t, cell.t)).dense()
     close_to_conditional(found, table.flatten(0, 1), "q(x_t | x_s, shown), `eq:transition`")
 

@@ -18,6 +18,7 @@ from tests.statistics import assert_frequencies
 from tokenloom.cells import PROCESSES
 from tokenloom.cli import main
 from tokenloom.couplings import COUPLINGS, Absorbing, Coupling, Lifted, Markov, Maximal, Timed, TransitionTimes
+from tokenloom.couplings.steps import Endpoint
 from tokenloom.drawing.randomness import Randomness
 from tokenloom.noise import NOISES, Law, Noise, TableLaw
 from tokenloom.objectives.nelbo import continuous_bound
@@ -131,8 +132,8 @@ def assert_bayes(process: Process, pair: Tensor, alpha_s: float, alpha_t: float)
     noisy = tl.Noisy(torch.arange(K).unsqueeze(1), 1 - level, level)
     predictions = [tl.Oracle(ONE, process, predicts=kind).predict(noisy) for kind in (tl.Denoiser, tl.LeaveOneOut)]
     average = (ONE[:, None, None] * pair).sum(0)
-    cases = [(torch.full((K, 1), x_0), pair[x_0]) for x_0 in range(K)]
-    for endpoint, table in (*cases, *((prediction, average) for prediction in predictions)):
+    cases: list[tuple[Endpoint, Tensor]] = [(torch.full((K, 1), x_0), pair[x_0]) for x_0 in range(K)]
+    for endpoint, table in [*cases, *((prediction, average) for prediction in predictions)]:
         possible = table.sum(0) > 0
         law = process.bridge(noisy, s, endpoint).dense().squeeze(1)
         assert_close(law[possible], (table / table.sum(0)).T[possible], "`eq:bridge-prob` of an own coupling")
@@ -291,7 +292,8 @@ def test_an_own_lifted_coupling_can_do_what_its_laws_say(own: Coupling, like: Co
     assert torch.equal(seen[0].tokens, seen[1].tokens)
     assert (seen[0].absorbing is None) == (seen[1].absorbing is None) == (not mine.shows_auxiliary)
     prediction = tl.Denoiser(torch.randn(64, 3, K, generator=generator, dtype=torch.float64))
-    assert_close(*(process.bridge(noisy, t / 2, prediction).dense() for process in (mine, usual)))
+    one, other = (process.bridge(noisy, t / 2, prediction).dense() for process in (mine, usual))
+    assert_close(one, other)
 
 
 @pytest.mark.parametrize("own", [Together(), SharedU()], ids=["together", "shared"])

@@ -34,17 +34,16 @@ class Branches:
     """The law w."""
 
     def dense(self) -> Float[Tensor, "batch length states"]:
-        """The weighted sum over all states, in float64: where float32 underflows, a logarithm has no gradient."""
+        """Sum the branches over all states, in float64: where float32 underflows, a logarithm has no gradient."""
         noise_law = self.noise.log_probs(self.stay.device).exp()
-        nu = self._prediction_over(noise_law.shape[-1]).double()
+        states = noise_law.shape[-1]
+        if self.prediction.is_floating_point():
+            nu = torch.softmax(self.prediction, -1, dtype=torch.float64)
+            nu = torch.nn.functional.pad(nu, (0, states - nu.shape[-1]))
+        else:
+            nu = torch.nn.functional.one_hot(self.prediction, states).double()
         stay, prediction, noise = (weight.unsqueeze(-1) for weight in self.weights.unbind(-1))
         return (prediction * nu + noise * noise_law).scatter_add(-1, self.stay.unsqueeze(-1), stay.to(nu.dtype))
-
-    def _prediction_over(self, num_states: int) -> Tensor:
-        if not self.prediction.is_floating_point():
-            return torch.nn.functional.one_hot(self.prediction, num_states)
-        nu = torch.softmax(self.prediction, -1, dtype=torch.float64)
-        return torch.nn.functional.pad(nu, (0, num_states - nu.shape[-1]))
 
 
 @dataclass(frozen=True)
@@ -56,16 +55,13 @@ class Mixture(Branches):
         return self.dense().log()
 
     def draw(self, generator: Randomness | None = None) -> Tokens:
-        """Two uniform numbers per position: one for the branch, one for the token."""
+        """Draw one token per position, from two uniform numbers: one for the branch, one for the token."""
         return self.invert(*uniform_pair(self.stay, generator))
 
     def invert(self, branch_number: PerPosition, u: PerPosition) -> Tokens:
-        """The draw that two uniform numbers per position stand for; a small `branch_number` stays."""
+        """Invert two uniform numbers per position into a draw; a small `branch_number` stays."""
         branch = invert(self.weights, branch_number)
-        jumped = torch.where(branch == NOISE, self.noise.draw(u), self.stay)
-        return self._draw_predictions(jumped, branch == PREDICTION, u)
-
-    def _draw_predictions(self, tokens: Tokens, where: Tensor, u: PerPosition) -> Tokens:
+        tokens, where = torch.where(branch == NOISE, self.noise.draw(u), self.stay), branch == PREDICTION
         if not self.prediction.is_floating_point():
             return torch.where(where, self.prediction, tokens)
         if where.is_cpu:  # elsewhere the host would have to wait for their number
@@ -89,7 +85,7 @@ class Rates(Branches):
         return torch.where(shares > 0, self.weights * shares, 0)  # an infinite rate to where it is goes nowhere
 
     def invert_elsewhere(self, branch_number: PerPosition, u: PerPosition) -> Tokens:
-        """The other token that two uniform numbers per position stand for; x_t where there is no other."""
+        """Invert two uniform numbers per position into a token other than x_t; x_t where there is no other."""
         rates, others = self.elsewhere(), self._other_tokens()
         possible = rates.sum(-1) > 0
         branch = invert(torch.where(possible.unsqueeze(-1), rates, 1), branch_number)
@@ -106,6 +102,6 @@ class Rates(Branches):
 
 
 def branches(stay: Tensor, prediction: Tensor, noise: Tensor) -> Float[Tensor, "batch length 3"]:
-    """The three weights, broadcast against each other."""
+    """Stack the three weights, broadcast against each other."""
     zero = torch.zeros_like(stay + prediction + noise)
     return torch.stack([stay + zero, prediction + zero, noise + zero], -1)

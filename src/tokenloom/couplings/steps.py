@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from tokenloom.couplings.maximal import Maximal
 from tokenloom.couplings.mixtures import Mixture, Rates, branches
 from tokenloom.drawing.log_space import split_probability
 from tokenloom.posteriors import Denoiser, OverTokens, Posterior
@@ -50,6 +51,16 @@ def forward(process: "Process", noisy: Noisy, t: PerRow) -> Mixture:
     kept, law = process.chain.kept(process, noisy, t)
     weights = _held(noisy, kept, torch.zeros_like(kept), 1 - kept, 1.0)
     return Mixture(weights, noisy.tokens, noisy.tokens, law)
+
+
+def forward_rates(process: "Process", noisy: Noisy, x_0: Tokens | None = None) -> Rates:
+    """Rates of the noising chain; the maximal coupling needs x_0."""
+    if isinstance(process.coupling, Maximal) and x_0 is not None:
+        rate, law = process.coupling.loss_rate_given(process, noisy, x_0)
+    else:
+        rate, law = process.chain.loss_rate(process, noisy)
+    nothing = torch.zeros_like(rate)
+    return Rates(_held(noisy, nothing, nothing, rate, 0.0), noisy.tokens, noisy.tokens, law)
 
 
 def stay_bound(process: "Process", noisy: Noisy, s: PerRow) -> PerPosition:

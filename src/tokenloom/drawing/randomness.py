@@ -25,7 +25,7 @@ class RowGenerators:
 
     @checked
     def __init__(self, seeds: Sequence[int], device: torch.device | str = "cpu") -> None:
-        self.device = torch.device(device)
+        self.device = device_named(device)
         self.rows = [Generator(device=self.device).manual_seed(seed) for seed in seeds]
 
     @classmethod
@@ -51,6 +51,14 @@ class RowGenerators:
 
 
 Randomness = Generator | RowGenerators
+
+
+def device_named(device: torch.device | str) -> torch.device:
+    """Return the device of this name."""
+    try:
+        return torch.device(device)
+    except RuntimeError:
+        raise ValueError(f"device must be one of PyTorch's, such as cpu or cuda:0, got {device!r}") from None
 
 
 def uniform(shape: tuple[int, ...], generator: Randomness | None, device: torch.device) -> Float[Tensor, "*shape"]:

@@ -77,7 +77,7 @@ class Truncation(Sharpening):
 
     @property
     def changes_nothing(self) -> bool:
-        """Whether every prediction passes unchanged."""
+        """True if every prediction passes unchanged."""
         return (self.temperature, self.top_p, self.top_k, self.forbid) == (1, 1, None, ())
 
     def record(self) -> dict[str, object]:

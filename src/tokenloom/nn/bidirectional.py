@@ -21,7 +21,7 @@ class BidirectionalConfig(PretrainedConfig):
     """A causal architecture and how its outputs are aligned."""
 
     shift: bool = False
-    """Whether the output at l - 1 is the prediction for l."""
+    """Read the prediction for l from the output at l - 1."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from tokenloom.types import PerPosition, Tokens, sealed
 
 @dataclass(frozen=True)
 class Support:
-    """Which probabilities a noise gives to clean tokens, over all positions."""
+    """The kinds of probabilities that a noise gives to clean tokens, over all positions."""
 
     never: bool
     """Some token has w = 0: seen, it is clean."""
@@ -28,7 +28,7 @@ class Support:
 
     @property
     def empty(self) -> bool:
-        """Whether no clean token is ever noise, w(V) = 0."""
+        """True if no clean token is ever noise."""
         return not self.sometimes and not self.always
 
 
@@ -36,6 +36,7 @@ class Law(ABC):
     """A law over the states of each position."""
 
     num_states: int
+    """The number of ids a position can take."""
 
     @abstractmethod
     def probability_of(self, tokens: Tokens) -> PerPosition:
@@ -64,11 +65,11 @@ class Law(ABC):
 
     @abstractmethod
     def support(self, vocab_size: int, mask: int | None) -> Support:
-        """Say which probabilities occur on the clean tokens."""
+        """Return the kinds of probabilities that clean tokens have."""
 
     @property
     def is_point(self) -> bool:
-        """Whether each position has a single state of probability 1."""
+        """True if each position has a single state of probability 1."""
         return False
 
 
@@ -78,7 +79,6 @@ class UniformLaw(Law):
     """w = 1/K on the tokens 0..K-1."""
 
     num_states: int
-    """K."""
 
     def probability_of(self, tokens: Tokens) -> PerPosition:
         return torch.full(tokens.shape, 1 / self.num_states, device=tokens.device, dtype=torch.float64)
@@ -105,7 +105,6 @@ class PointLaw(Law):
     tokens: Int[Tensor, "#batch #length"]
     """The state that each position is lost to."""
     num_states: int
-    """How many ids a position can take."""
 
     def probability_of(self, tokens: Tokens) -> PerPosition:
         return (tokens == self.tokens.to(tokens.device)).double()
@@ -139,7 +138,6 @@ class TableLaw(Law):
 
     @property
     def num_states(self) -> int:  # type: ignore[override]
-        """How many ids a position can take."""
         return self.probabilities.shape[-1]
 
     @property
@@ -192,22 +190,19 @@ class MaskOrUniformLaw(Law):
 
     @property
     def num_states(self) -> int:  # type: ignore[override]
-        """How many ids a position can take."""
         return max(self.vocab_size, self.mask + 1)
 
     @property
     def real(self) -> int:
-        """How many tokens are not the mask."""
+        """The number of tokens that are not the mask."""
         return self.vocab_size - (self.mask < self.vocab_size)
 
     def probability_of(self, tokens: Tokens) -> PerPosition:
-        return self._probability(tokens)
-
-    def _probability(self, states: Tensor) -> Tensor:
-        return torch.where(states == self.mask, self.share, (1 - self.share) / self.real)
+        return torch.where(tokens == self.mask, self.share, (1 - self.share) / self.real)
 
     def log_probs(self, device: torch.device) -> Float[Tensor, "#batch #length states"]:
-        return self._probability(torch.arange(self.num_states, device=device)).log().unsqueeze(1)
+        every = torch.arange(self.num_states, device=device).expand(len(self.share), -1)
+        return self.probability_of(every).log().unsqueeze(1)
 
     def draw(self, u: PerPosition) -> Tokens:
         number = draw_uniform_tokens(_beyond(u, self.share), self.real)
