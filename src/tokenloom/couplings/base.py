@@ -1,4 +1,4 @@
-r"""How the path from x_0 to its noise is drawn, and what of it a state shows.
+r"""The path from x_0 to its noise, and the part of it that a state shows.
 
 Given what is shown, a position still has its clean token with probability `level` (alpha) and is noise otherwise, with
 mass m at x_t.  Going down from t to s, of the noise at x_t a share a = `clean` came after s and is clean at s, and a
@@ -46,8 +46,6 @@ class Coupling(ABC):
     def check(self, process: "Process") -> None:  # noqa: B027  # most exist for every noise
         """Raise unless this coupling exists for the noise of a process."""
 
-    # ---------------------------------------------------------------- what is noise
-
     def level(self, process: "Process", noisy: Noisy) -> PerPosition:
         """The probability that a position still has its clean token, given what the state shows."""
         return noisy.alpha_t.double()[:, None].expand(noisy.tokens.shape)
@@ -64,8 +62,6 @@ class Coupling(ABC):
         """The probability of being noise and x_t, given what the state shows."""
         return process.masses.mass(noisy)
 
-    # ---------------------------------------------------------------- the way down
-
     @abstractmethod
     def shares(self, process: "Process", noisy: Noisy, s: PerRow) -> tuple[PerPosition, PerPosition]:
         """a and b: of the noise at x_t, what came after s and is clean at s, and what is another draw; any if m = 0."""
@@ -74,10 +70,8 @@ class Coupling(ABC):
     def rates(self, process: "Process", noisy: Noisy) -> tuple[PerPosition, PerPosition]:
         """The derivatives of a and b in t at s = t, for 0 < alpha_t < 1; any if m = 0."""
 
-    # ---------------------------------------------------------------- what a network is shown
-
     def network_input(self, process: "Process", noisy: Noisy) -> NetworkInput:
-        """The state as a network reads it."""
+        """Turn a state into what a network reads."""
         absorbing = noisy.aux if process.shows_auxiliary else None
         return NetworkInput(noisy.tokens, noisy.t, noisy.alpha_t, absorbing, noisy.given)
 
@@ -109,7 +103,7 @@ class Clocked(Coupling):
 
     @abstractmethod
     def pace(self, process: "Process", noisy: Noisy) -> PerPosition:
-        """How many times faster than `later` the clock of each position runs; 0 where nothing jumps."""
+        """The speed of each position's clock, in units of that of `later`; 0 where nothing jumps."""
 
 
 @dataclass(frozen=True)
@@ -220,7 +214,7 @@ def probability_lost(process: "Process", x_0: Tokens, x_s: Noisy) -> PerPosition
 
 
 def shown(noisy: Noisy, what: str) -> Float[Tensor, "batch length"] | Tokens:
-    """The auxiliary variable of a state, which must have one."""
+    """Return the auxiliary variable of a state, which must have one."""
     if noisy.aux is None:
         raise ValueError(f"the state lacks {what}, its auxiliary variable; corrupt() and prior() provide it")
     return noisy.aux

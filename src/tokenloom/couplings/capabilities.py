@@ -1,4 +1,4 @@
-"""What a process can do, asked of its noise and its coupling: no flag is set beside them.
+"""The capabilities of a process, read from its noise and its coupling: no flag is set beside them.
 
 A sampler, an objective or a network states what it needs in these words, so that a new noise or coupling is supported
 wherever its laws fit.
@@ -60,12 +60,12 @@ class Capabilities:
 
     @property
     def _maximal_is_markov(self) -> bool:
-        """Where w is 0 or 1 at every clean token, the maximal coupling is the Markov one."""
+        """True if w is 0 or 1 at every clean token: then the maximal coupling is the Markov one."""
         return isinstance(self.coupling, Maximal) and not self.masses.support.sometimes
 
     @property
     def chain(self) -> Chain:
-        """The coupling that adds noise to a state."""
+        """Return the coupling that adds noise to a state."""
         if isinstance(self.coupling, Chain):
             return self.coupling
         if self._maximal_is_markov:
@@ -120,11 +120,11 @@ class Capabilities:
 
     @property
     def preferred(self) -> type[OverTokens]:
-        """What a reverse step is made from where the model predicts a score: it exists at every state."""
+        """The representation that exists at every state, for steps of a model that predicts a score."""
         return Denoiser if self.lifted or self.all_or_nothing else LeaveOneOut
 
     def step_representation(self, predicts: type[Posterior]) -> type[OverTokens]:
-        """What a reverse step is made from where the model predicts this: the same if possible."""
+        """The representation that a reverse step uses: the predicted one, or `preferred` for a score."""
         return self.preferred if predicts is Score else predicts  # type: ignore[return-value]
 
     def _still(self, kind: type[Law]) -> bool:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tokenloom.process import Process
 
 Endpoint = Posterior | Tokens
-"""Where a bridge ends: x_0 itself, or a law of it."""
+"""The end of a bridge: x_0 itself, or a law of it."""
 
 
 def bridge(process: "Process", noisy: Noisy, s: PerRow, endpoint: Endpoint) -> Mixture:

@@ -39,7 +39,7 @@ COLDEST = torch.finfo(torch.float32).tiny
 
 @dataclass(frozen=True, kw_only=True)
 class Sharpening:
-    """How much of a prediction is kept."""
+    """Temperature and truncation of a prediction."""
 
     temperature: float = 1.0
     """Divides the logits: below 1 sharper, above 1 flatter."""
@@ -60,7 +60,7 @@ class Sharpening:
 
 @dataclass(frozen=True, kw_only=True)
 class Truncation(Sharpening):
-    """What to keep of a prediction, and of which representation."""
+    """A sharpening of one representation, and tokens that are never drawn."""
 
     on: type[OverTokens] = LeaveOneOut
     """The representation that is truncated, `LeaveOneOut` or `Denoiser`."""
@@ -114,7 +114,7 @@ def truncate(logits: Float[Tensor, "*shape vocab"], truncation: Truncation) -> F
 def truncate_checked(
     logits: Float[Tensor, "*shape vocab"], truncation: Truncation, asks: bool = True
 ) -> Float[Tensor, "*shape vocab"]:
-    """`truncate` of logits that were looked at already; without `asks` the host never waits for their values."""
+    """`truncate`, without checks; without `asks` the host never waits for values."""
     if truncation.changes_nothing:
         return logits
     rows = logits.reshape(-1, logits.shape[-1])
@@ -150,7 +150,7 @@ def top_k_set(values: Float[Tensor, "rows vocab"], k: int) -> Bool[Tensor, "rows
 
 def top_p_set(probs: Float[Tensor, "rows vocab"], p: float, asks: bool = True) -> Bool[Tensor, "rows vocab"]:
     """Flags of the smallest set of most probable tokens with mass >= p; `probs` are float32."""
-    short = probs.shape[-1] <= SORTED or not asks  # the digits of a long row take several answers
+    short = probs.shape[-1] <= SORTED or not asks  # digits need values on the host
     return _by_sorting(probs, p) if short else _by_digits(probs, p)
 
 

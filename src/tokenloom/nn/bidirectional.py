@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from tokenloom.nn.base import NETWORKS
-from tokenloom.nn.hugging_face import Pretrained, PretrainedConfig, PretrainedOptions
+from tokenloom.nn.hugging_face import Pretrained, PretrainedConfig
 from tokenloom.types import Tokens
 
 
@@ -24,19 +24,11 @@ class BidirectionalConfig(PretrainedConfig):
     """Read the prediction for l from the output at l - 1."""
 
 
-@dataclass(frozen=True)
-class BidirectionalOptions(PretrainedOptions):
-    """Nothing to choose."""
-
-    kind: str = "bidirectional-lm"
-
-
 @NETWORKS.register("bidirectional-lm")
 class BidirectionalLM(Pretrained):
     """A causal architecture of the library transformers in which every position sees every position."""
 
     Config = BidirectionalConfig
-    Options = BidirectionalOptions
     auto = "AutoModelForCausalLM"
     config: BidirectionalConfig
 

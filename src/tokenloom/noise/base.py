@@ -1,4 +1,4 @@
-r"""What a lost token looks like.
+r"""The law of a lost token.
 
 A noise is a value: K and its options.  One that stands still says `law`, and everything else follows from it.  One that
 moves with t overrides `masses` as well (`hybrid.py`).
@@ -42,7 +42,7 @@ class Noise(ABC):
 
     @property
     def num_states(self) -> int:
-        """How many ids a position can take: K, or K + 1 with a mask outside the vocabulary."""
+        """The number of ids a position can take: K, or K + 1 with a mask outside the vocabulary."""
         return self.vocab_size if self.mask is None else max(self.vocab_size, self.mask + 1)
 
 

@@ -16,14 +16,15 @@ of theta, and between theta_s and theta_t:
 No level is subtracted from 1, and nothing is 0 times infinity at either end.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from tokenloom.noise.base import NOISES, Noise, check_mask_id
+from tokenloom.noise.base import NOISES
 from tokenloom.noise.law import Law, MaskOrUniformLaw, Support
+from tokenloom.noise.mask import WithMask
 from tokenloom.noise.masses import Masses
 from tokenloom.schedules import Schedule
 from tokenloom.state import Noisy
@@ -32,26 +33,19 @@ from tokenloom.types import PerPosition, PerRow, sealed
 
 @NOISES.register("hybrid")
 @dataclass(frozen=True)
-class MaskAndUniform(Noise):
+class MaskAndUniform(WithMask):
     """Masks and uniform tokens, as above."""
 
     p_uniform: float = 0.1
     """The uniform share of the noise at theta = pi/4, where it is largest."""
-    mask_id: int | None = field(default=None, kw_only=True)
-    """The id of the mask: one more id, K, unless it lies inside the vocabulary."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_mask_id(self.mask_id, self.vocab_size)
         if not 0 < self.p_uniform < 1:
             raise ValueError(f"p_uniform must be in (0, 1), got {self.p_uniform}; without uniform noise use Masked")
 
-    @property
-    def mask(self) -> int:
-        return self.vocab_size if self.mask_id is None else self.mask_id
-
     def law(self) -> Law:
-        """That of theta = pi/4."""
+        """The law at theta = pi/4."""
         return MaskOrUniformLaw(torch.full((1, 1), 1 - self.p_uniform).double(), self.mask, self.vocab_size)
 
     def masses(self, schedule: Schedule) -> Masses:
@@ -61,12 +55,10 @@ class MaskAndUniform(Noise):
 @sealed
 @dataclass(frozen=True)
 class HybridMasses(Masses):
-    """The masses above."""
+    """The masses above, with theta from a schedule by 1 - alpha = sin^2."""
 
     noise: MaskAndUniform
-    """K, the mask and p_uniform."""
     schedule: Schedule
-    """theta, through 1 - alpha = sin^2."""
 
     support = Support(False, True, False)
 

@@ -63,14 +63,17 @@ class Law(ABC):
         """Positions that have laws of their own; None where all share one."""
         return None
 
-    @abstractmethod
     def support(self, vocab_size: int, mask: int | None) -> Support:
         """Return the kinds of probabilities that clean tokens have."""
+        clean = torch.arange(vocab_size) != (-1 if mask is None else mask)
+        values = self.log_probs(torch.device("cpu"))[..., :vocab_size][..., clean].exp()
+        zero, one = values == 0, values == 1
+        return Support(bool(zero.any()), bool((~zero & ~one).any()), bool(one.any()))
 
     @property
     def is_point(self) -> bool:
         """True if each position has a single state of probability 1."""
-        return False
+        return bool((self.log_probs(torch.device("cpu")).amax(-1) == 0).all())
 
 
 @sealed
@@ -92,9 +95,6 @@ class UniformLaw(Law):
 
     def draw_other(self, tokens: Tokens, u: PerPosition) -> Tokens:
         return (tokens + 1 + draw_uniform_tokens(u, self.num_states - 1)) % self.num_states
-
-    def support(self, vocab_size: int, mask: int | None) -> Support:
-        return Support(False, True, False)
 
 
 @sealed
@@ -118,14 +118,6 @@ class PointLaw(Law):
 
     def draw_other(self, tokens: Tokens, u: PerPosition) -> Tokens:
         return self.draw(u)
-
-    def support(self, vocab_size: int, mask: int | None) -> Support:
-        outside = bool(((self.tokens >= vocab_size) | (self.tokens == (-1 if mask is None else mask))).all())
-        return Support(True, False, not outside)
-
-    @property
-    def is_point(self) -> bool:
-        return True
 
 
 @sealed
@@ -164,16 +156,6 @@ class TableLaw(Law):
 
     def at(self, place: Int[Tensor, "batch length"]) -> Law:
         return self if self.length is None else TableLaw(self.probabilities[0].to(place.device)[place])
-
-    def support(self, vocab_size: int, mask: int | None) -> Support:
-        clean = torch.arange(vocab_size) != (-1 if mask is None else mask)
-        values = self.probabilities[..., :vocab_size][..., clean.to(self.probabilities.device)]
-        zero, one = values == 0, values == 1
-        return Support(bool(zero.any()), bool((~zero & ~one).any()), bool(one.any()))
-
-    @property
-    def is_point(self) -> bool:
-        return bool((self.probabilities.amax(-1) == 1).all())
 
 
 @sealed
@@ -220,9 +202,6 @@ class MaskOrUniformLaw(Law):
     def _token(self, number: Tokens) -> Tokens:
         """The real token of a number in 0..real-1."""
         return number + (number >= self.mask).long()
-
-    def support(self, vocab_size: int, mask: int | None) -> Support:
-        return Support(False, True, False)
 
 
 def _beyond(u: PerPosition, share: Tensor) -> PerPosition:

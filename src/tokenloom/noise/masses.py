@@ -28,7 +28,7 @@ class Masses(ABC):
     """alpha_t and m_t, in float64: one number per row costs nothing, and a step of 1/1000 in float32 is off by 1e-4."""
 
     support: Support
-    """Which probabilities clean tokens have for 0 < t < 1."""
+    """The kinds of probabilities that clean tokens have for 0 < t < 1."""
 
     @abstractmethod
     def alpha(self, t: PerRow) -> PerRow:
@@ -60,11 +60,10 @@ class Masses(ABC):
 
     @abstractmethod
     def later(self, t: PerRow, waiting: PerRow) -> PerRow:
-        """The earlier time s at which the clock of the slowest token has run by `waiting`; `pace` says how fast each
-        runs."""
+        """The earlier time s by which the clock of the slowest token has run for `waiting`."""
 
     def pace(self, noisy: Noisy) -> PerPosition:
-        """How many times faster than `later` the clock of each token runs."""
+        """The speed of each token's clock, in units of that of `later`."""
         return torch.ones(noisy.tokens.shape, device=noisy.tokens.device, dtype=torch.float64)
 
     @abstractmethod
@@ -84,9 +83,7 @@ class StillMasses(Masses):
     fixed: Law
     """w, for one row."""
     schedule: Schedule
-    """alpha."""
     support: Support
-    """The kinds of probabilities in w."""
 
     def alpha(self, t: PerRow) -> PerRow:
         return self.schedule.alpha(t.double())
