@@ -1,5 +1,6 @@
 """The table of noise x coupling: every law of every cell equals its definition, by enumeration, to 1e-12."""
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -8,6 +9,7 @@ import torch
 from torch import Tensor
 
 import tokenloom as tl
+from tests.exact_network import from_evidence
 from tests.laws.grid import CELLS, COUPLINGS, EXACT, NOISES, P0, TABLES, TIMES, Cell, K, L, level_and_masses, process_of
 from tokenloom.couplings.base import probability_lost
 from tokenloom.couplings.steps import rate_bound, stay_bound
@@ -16,6 +18,7 @@ from tokenloom.posteriors import Posterior, convert_at
 
 ENTROPY = -float((P0 * P0.log()).sum())
 CASES = [(noise, coupling, s, t) for noise, coupling in CELLS for s, t in TIMES]
+SCHEDULES = [tl.CosineSchedule(eps=0.0), tl.PolynomialSchedule(eps=1e-3, power=1.7), tl.GeometricSchedule()]
 cell_of = cache(Cell)
 
 
@@ -28,6 +31,12 @@ def close(actual: Tensor, expected: Tensor, law: str) -> None:
     """Equal to 1e-12; a failure names the law."""
     worst = float((actual - expected).abs().max())
     assert worst < 1e-12, f"{law} is broken by {worst:.1e}"
+
+
+def close_to_conditional(found: Tensor, table: Tensor, law: str) -> None:
+    """A law is the table normalised over its last dimension, wherever that has any mass."""
+    possible = table.sum(-1) > 0
+    close(found[possible], (table / table.sum(-1, keepdim=True))[possible], law)
 
 
 def at_s(cell: Cell) -> Tensor:
@@ -63,17 +72,61 @@ def test_evidence_is_the_log_ratio_of_likelihoods(cell: Cell) -> None:
             assert float(evidence[row, place]) == pytest.approx(float((likelihood[x] / others[0]).log()), abs=1e-12)
 
 
+def test_posteriors_are_functions_of_the_tokens_and_their_evidence_alone(cell: Cell) -> None:
+    """p(x_0 | z_t) is proportional to p_0(x_0) prod_l (1 + (e^{a_l} - 1) [x_0^l = x_t^l]), and nothing else of noise,
+    coupling, time or what is shown: so cells brought to the same evidence have the same posterior, and where it is 0
+    the token does not matter."""
+    mu, nu = from_evidence(P0, cell.states[0], cell.process.evidence(cell.noisy))
+    close(mu, cell.denoiser, "the denoiser by the evidence, `eq:udm-loo-to-denoiser-matrix`")
+    close(nu, cell.leave_one_out, "the leave-one-out posterior by the evidence")
+
+
+def test_a_given_position_is_a_token_of_infinite_evidence(cell: Cell) -> None:
+    """The first position is given: its clean token is known, and the second's posterior is that given both."""
+    tokens, shown, _ = cell.states
+    clean = tokens[:, :1].clamp(max=K - 1)
+    given = torch.tensor([True, False]).expand_as(tokens)
+    noisy = replace(cell.noisy, tokens=torch.cat([clean, tokens[:, 1:]], 1), given=given)
+    evidence = cell.process.evidence(noisy)
+    assert torch.equal(evidence[:, 1], cell.process.evidence(cell.noisy)[:, 1])
+    assert bool((evidence[:, 0].isposinf() & (cell.process.level(noisy)[:, 0] == 1)).all())
+    rest = P0[clean[:, 0]]
+    seen = rest * cell.shown[1][:, tokens[:, 1], shown[:, 1]].T
+    for predicts, law in ((tl.LeaveOneOut, rest), (tl.Denoiser, seen)):
+        found = tl.Oracle(P0, cell.process, predicts=predicts).predict(noisy).log_probs.exp()[:, 1]
+        close_to_conditional(found, law, f"the {predicts.__name__} beside a given token")
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=repr)
+@pytest.mark.parametrize(("noise", "coupling"), CELLS)
+def test_a_schedule_is_a_change_of_time(noise: str, coupling: str, schedule: tl.Schedule) -> None:
+    """Every law at t is that of alpha = 1 - t at the share that the schedule has lost; rates are as much faster."""
+    plain, process = process_of(noise, coupling), process_of(noise, coupling).with_schedule(schedule)
+    s, t = (torch.full((K,), time, dtype=torch.float64) for time in (0.35, 0.8))
+    lost, speed = schedule.lost(t), -schedule.alpha_prime(t)[0]
+    tokens, x_0 = torch.arange(K).unsqueeze(1).repeat(1, L), torch.arange(1, K + 1).unsqueeze(1).repeat(1, L) % K
+    tau = torch.tensor([0.2, 0.5, 0.9], dtype=torch.float64).unsqueeze(1).repeat(1, L)
+    shown = {"absorbing": (x_0, x_0), "times": (tau, schedule.lost(tau))}.get(coupling, (None, None))
+    noisy = tl.Noisy(tokens, t, process.alpha(t), shown[0])
+    other = tl.Noisy(tokens, lost, plain.alpha(lost), shown[1])
+    close(noisy.alpha_t, other.alpha_t, "alpha")
+    assert torch.allclose(process.evidence(noisy), plain.evidence(other), rtol=0, atol=1e-12)
+    nu = tl.LeaveOneOut(torch.randn(K, L, K, generator=torch.Generator().manual_seed(3), dtype=torch.float64))
+    for endpoint in (x_0, nu, tl.Denoiser(nu.logits)):
+        law, expected = process.bridge(noisy, s, endpoint), plain.bridge(other, schedule.lost(s), endpoint)
+        close(law.dense(), expected.dense(), "the bridge")
+        rates, expected_rates = process.reverse_rates(noisy, endpoint), plain.reverse_rates(other, endpoint)
+        close(rates.off_diagonal() / speed, expected_rates.off_diagonal(), "the reverse rate per unit of lost signal")
+    if process.markov:
+        rates, expected_rates = process.forward_rates(noisy), plain.forward_rates(other)
+        close(rates.off_diagonal() / speed, expected_rates.off_diagonal(), "the forward rate per unit of lost signal")
+
+
 @pytest.mark.parametrize("predicts", [tl.LeaveOneOut, tl.Denoiser])
 def test_the_oracle_knows_both_posteriors(cell: Cell, predicts: type[tl.LeaveOneOut | tl.Denoiser]) -> None:
     predicted = tl.Oracle(P0, cell.process, predicts=predicts).predict(cell.noisy)
     expected = cell.leave_one_out if predicts is tl.LeaveOneOut else cell.denoiser
     close(predicted.log_probs.exp(), expected, f"{predicts.__name__} of the oracle")
-
-
-def close_to_conditional(found: Tensor, table: Tensor, law: str) -> None:
-    """A law is the table normalised over its last dimension, wherever that has any mass."""
-    possible = table.sum(-1) > 0
-    close(found[possible], (table / table.sum(-1, keepdim=True))[possible], law)
 
 
 def test_the_forward_law_given_what_is_shown_is_the_marginal(cell: Cell) -> None:
