@@ -118,7 +118,7 @@ def test_given_special_tokens_are_kept() -> None:
 
 def test_gradients_are_finite_and_none_arrives_at_forbidden_ids() -> None:
     own = model()
-    loss = tl.training_loss(own, tl.objectives.CrossEntropy(), tokens(), torch.rand(3))
+    loss = tl.training_loss(own, tl.objectives.CrossEntropy(), tokens(), torch.full((3,), 0.5))
     loss.mean.backward()  # type: ignore[no-untyped-call]
     slopes = {name: parameter.grad for name, parameter in own.named_parameters() if parameter.grad is not None}
     assert all(bool(slope.isfinite().all()) for slope in slopes.values())
