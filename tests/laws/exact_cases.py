@@ -16,9 +16,8 @@ from tokenloom.objectives import FiniteStep, JumpNELBO, MarkovNELBO, Objective, 
 from tokenloom.posteriors import Posterior
 
 ENTROPY = -float((P0 * P0.log()).sum())
-UNIFORM, MASKED, INTERPOLATING, HYBRID = (
-    process_of(noise, "markov") for noise in ("uniform", "mask", "table", "hybrid")
-)
+UNIFORM, MASKED = process_of("uniform", "markov"), process_of("mask", "markov")
+INTERPOLATING, HYBRID = process_of("table", "markov"), process_of("hybrid", "markov")
 ABSORBING, COUPLED = process_of("uniform", "absorbing"), process_of("uniform", "maximal")
 ABSORBING_TABLE, ZEROS = process_of("table", "absorbing"), process_of("zeros", "markov")
 Case = tuple[tl.Process, Objective, type[Posterior]]

@@ -15,11 +15,10 @@ from tests.laws.exact_cases import (
     STEPPED,
     UNIFORM,
     Case,
-    K,
-    L,
     label,
     weighted_states,
 )
+from tests.laws.grid import K, L
 from tests.laws.helpers import EXACT, assert_close
 from tokenloom.objectives import (
     CrossEntropy,

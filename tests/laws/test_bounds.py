@@ -15,19 +15,16 @@ from tests.laws.exact_cases import (
     ENTROPY,
     INTERPOLATING,
     MASKED,
-    P0,
     STEPPED,
     TIGHT,
     UNIFORM,
     ZEROS,
     Case,
-    K,
-    L,
     expected_losses,
     integral,
     label,
 )
-from tests.laws.grid import TABLES
+from tests.laws.grid import P0, TABLES, K, L
 from tests.laws.helpers import assert_close
 from tokenloom.objectives import FiniteStep, JumpNELBO, MarkovNELBO, Objective, PriorTerm, RateNELBO
 from tokenloom.objectives.prior_term import leaves_signal, needs_no_network
@@ -103,12 +100,7 @@ def test_prior_term_completes_the_bound_where_signal_is_left_at_the_end(
 def test_prior_divergence_is_the_sum_over_states_it_stands_for(eps: float) -> None:
     x_0 = torch.arange(K).unsqueeze(1).expand(K, L)
     uniform = brute.uniform_pi(K, L)
-    covering: list[tuple[tl.Process, Tensor]] = [
-        (UNIFORM, uniform),
-        (COUPLED, uniform),
-        (INTERPOLATING, TABLES["table"]),
-    ]
-    for process, pi in covering:
+    for process, pi in ((UNIFORM, uniform), (COUPLED, uniform), (INTERPOLATING, TABLES["table"])):
         ended = process.with_schedule(tl.LinearSchedule(eps=eps))
         q = eps * torch.eye(K, dtype=torch.float64).unsqueeze(1) + (1 - eps) * pi
         assert needs_no_network(ended)
