@@ -66,7 +66,7 @@ class Posterior(ABC):
 
     @abstractmethod
     def to_leave_one_out(self, noisy: Noisy, process: Law) -> "LeaveOneOut":
-        """The leave-one-out posterior that this prediction implies."""
+        """Return the leave-one-out posterior that this prediction implies."""
 
     @classmethod
     @abstractmethod
@@ -220,7 +220,7 @@ def gibbs_conditional(leave_one_out: LeaveOneOut, noisy: Noisy, process: Law) ->
 
 
 def _conditional_parts(leave_one_out: LeaveOneOut, noisy: Noisy, process: Law) -> tuple[Tensor, Tensor]:
-    """The conditional as base + excess: log((1 - alpha) pi_y) and log(1 + alpha nu_y / ((1 - alpha) pi_y)).
+    """Return the conditional as base + excess: log((1 - alpha) pi_y) and log(1 + alpha nu_y / ((1 - alpha) pi_y)).
 
     Kept apart because the excess alone carries the signal when alpha is small; where (1 - alpha) pi_y = 0 the base
     takes all.

@@ -95,7 +95,7 @@ class Process(Capabilities):
         return self.masses.alpha_prime(t)
 
     def time_at(self, alpha: Tensor) -> Tensor:
-        """The time at which the level is alpha, the inverse of `alpha`."""
+        """Return the time at which the level is alpha, the inverse of `alpha`."""
         return self.masses.time_at_lost(1 - alpha)
 
     @cached_property
@@ -149,19 +149,20 @@ class Process(Capabilities):
         return replace(noisy, tokens=tokens, t=s, alpha_t=self.alpha(s))
 
     def law(self, noisy: Noisy) -> Law:
-        """The law of a lost token, given what the state shows."""
+        """Return the law of a lost token, given what the state shows."""
         return self.coupling.law(self, noisy)
 
     def level(self, noisy: Noisy) -> PerPosition:
-        """The level of each position's own token, given what the state shows; 1 at given positions."""
+        """Return the level of each position's own token, given what the state shows; 1 at given positions."""
         level = self.coupling.level(self, noisy)
         return level if noisy.given is None else level.masked_fill(noisy.given, 1)
 
     def evidence(self, noisy: Noisy) -> PerPosition:
-        """The evidence of each token on its own clean token, as above; +inf at given positions."""
+        """Return the evidence of each token on its own clean token, as above; +inf at given positions."""
         evidence = noisy.evidence
         if evidence is None:
             level, mass = self.coupling.level(self, noisy), self.coupling.mass(self, noisy)
+            # the inner where keeps 0 / 0, and its gradient, out of the branch that is not taken
             evidence = torch.where(mass > 0, torch.log1p(level / torch.where(mass > 0, mass, 1)), torch.inf)
             if self.noise.mask is not None:  # a mask is never a clean token, so it says nothing
                 evidence = evidence.masked_fill(noisy.tokens == self.noise.mask, 0)
@@ -213,13 +214,13 @@ class Process(Capabilities):
 
     @checked
     def forward_rates(self, noisy: Noisy, x_0: Tokens | None = None) -> Rates:
-        """Rates of the noising chain; the maximal coupling needs x_0."""
+        """Return rates of the noising chain; the maximal coupling needs x_0."""
         self.check_state(noisy)
         return steps.forward_rates(self, noisy, x_0)
 
     @checked
     def bridge(self, noisy: Noisy, s: PerRow, endpoint: Endpoint) -> Mixture:
-        """The law of x_s given x_t and the endpoint, for s < t.
+        """Return the law of x_s given x_t and the endpoint, for s < t.
 
         A `LeaveOneOut` is plugged into Bayes' formula, over a `Denoiser` the bridge is averaged, and clean tokens are
         x_0 itself.
@@ -231,7 +232,7 @@ class Process(Capabilities):
 
     @checked
     def reverse_rates(self, noisy: Noisy, endpoint: Endpoint) -> Rates:
-        """Rates of the chain that runs from t = 1 down to 0."""
+        """Return rates of the chain that runs from t = 1 down to 0."""
         return steps.reverse_rates(self, noisy, self._endpoint(noisy, endpoint))
 
     @checked
@@ -282,7 +283,7 @@ class Process(Capabilities):
 
 
 def _names(process: Process) -> tuple[str, str]:
-    """The registered name and the title of a process."""
+    """Return the registered name and the title of a process."""
     from tokenloom.cells import CELLS
 
     noise, coupling = type(process.noise), type(process.coupling)

@@ -124,7 +124,7 @@ class Capabilities:
         return Denoiser if self.lifted or self.all_or_nothing else LeaveOneOut
 
     def step_representation(self, predicts: type[Posterior]) -> type[OverTokens]:
-        """The representation that a reverse step uses: the predicted one, or `preferred` for a score."""
+        """Return the representation that a reverse step uses: the predicted one, or `preferred` for a score."""
         return self.preferred if predicts is Score else predicts  # type: ignore[return-value]
 
     def _still(self, kind: type[Law]) -> bool:

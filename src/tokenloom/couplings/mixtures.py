@@ -51,7 +51,7 @@ class Mixture(Branches):
     """A law: the weights sum to 1."""
 
     def log_probs(self) -> StateLogProbs:
-        """The law over all states."""
+        """Return the law over all states."""
         return self.dense().log()
 
     def draw(self, generator: Randomness | None = None) -> Tokens:
@@ -74,11 +74,11 @@ class Rates(Branches):
     """Jump rates: the weights are rates of a jump to a draw of the prediction or of the noise; nothing stays."""
 
     def off_diagonal(self) -> Float[Tensor, "batch length states"]:
-        """The rate from x_t to each other state; 0 at x_t, where a jump changes nothing."""
+        """Return the rate from x_t to each other state; 0 at x_t, where a jump changes nothing."""
         return self.dense().scatter(-1, self.stay.unsqueeze(-1), 0.0)
 
     def elsewhere(self) -> Float[Tensor, "batch length 3"]:
-        """The rates of jumps that change the token; summed over branches, the rate of leaving x_t."""
+        """Return the rates of jumps that change the token; summed over branches, the rate of leaving x_t."""
         predicted = self._other_tokens().sum(-1)
         leaving = 1 - self.noise.probability_of(self.stay)
         shares = branches(torch.zeros_like(predicted), predicted, leaving)
@@ -94,7 +94,7 @@ class Rates(Branches):
         return torch.where(possible, jumped, self.stay)
 
     def _other_tokens(self) -> Float[Tensor, "batch length vocab"]:
-        """The prediction's probabilities, with 0 at x_t."""
+        """Return the prediction's probabilities, with 0 at x_t."""
         nu = probabilities(self.prediction)
         is_token = self.stay < nu.shape[-1]
         index = torch.where(is_token, self.stay, 0).unsqueeze(-1)

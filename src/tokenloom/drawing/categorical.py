@@ -61,7 +61,7 @@ def probabilities(logits: Float[Tensor, "*shape vocab"]) -> Float[Tensor, "*shap
 
 
 def invert(weights: Float[Tensor, "*shape vocab"], u: Float[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
-    """The index where the cumulative law of `weights` (not negative, any positive sum) first exceeds `u`."""
+    """Return the index where the cumulative law of `weights` (not negative, any positive sum) first exceeds `u`."""
     vocab_size = weights.shape[-1]
     if vocab_size <= 2 * BLOCK:
         return _invert_directly(weights, u)[0]
@@ -88,9 +88,10 @@ def _block_sums(weights: Tensor) -> Tensor:
 
 
 def _invert_directly(weights: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
-    """The index, and where u falls inside it as a fraction in [0, 1): a uniform number for the next level."""
+    """Return the index, and where u falls inside it as a fraction in [0, 1): a uniform number for the next level."""
     cumulative = weights.double().cumsum(-1)
     total = cumulative[..., -1:]
+    # just below the total, which u * total may round to: there the search would run past the last index
     target = torch.minimum(u.double().unsqueeze(-1) * total, total.nextafter(torch.zeros_like(total)))
     index = torch.searchsorted(cumulative, target, right=True)
     share = weights.gather(-1, index).double()

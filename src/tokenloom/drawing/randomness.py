@@ -88,4 +88,4 @@ def row_seeds(rows: int, *key: int | str) -> tuple[int, ...]:
 
 def derive_seed(*key: int | str) -> int:
     """Derive a seed that depends on nothing but its key."""
-    return int.from_bytes(hashlib.sha256(repr(key).encode()).digest()[:8], "big") >> 1
+    return int.from_bytes(hashlib.sha256(repr(key).encode()).digest()[:8], "big") >> 1  # a seed of PyTorch has 63 bits

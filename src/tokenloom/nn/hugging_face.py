@@ -168,7 +168,7 @@ def build_pretrained(architecture: Mapping[str, Any], auto: str) -> Any:
 
 
 def longest_sequence(config: Any, asked: int | None, lost: int = 0) -> int:
-    """The largest number of tokens that a network reads, of whose positions `lost` are taken."""
+    """Return the largest number of tokens that a network reads, of whose positions `lost` are taken."""
     positions = getattr(config, "max_position_embeddings", None)
     if not isinstance(positions, int) or positions <= lost:
         raise ValueError(f"max_position_embeddings must be a whole number above {lost}, got {positions}")

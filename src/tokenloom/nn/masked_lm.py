@@ -63,7 +63,7 @@ class MaskedLM(Pretrained):
 
 
 def position_start(model: nn.Module) -> int:
-    """The first row of the table of positions that text uses: RoBERTa's come after that of its padding."""
+    """Return the first row of the table of positions that text uses: RoBERTa's come after that of its padding."""
     for name, table in model.named_modules():
         if name.endswith("position_embeddings") and isinstance(table, nn.Embedding):
             return 0 if table.padding_idx is None else table.padding_idx + 1

@@ -46,6 +46,6 @@ class _Uninitialised(TorchFunctionMode):
 
 
 def heads_for(width: int, head_width: int = 32, most: int = 64) -> int:
-    """The number of heads of about this width (even, for rotary positions) that divide the width of a network."""
+    """Return the number of heads of about this (even) width that divide the width of a network."""
     wanted = min(most, max(1, width // head_width))
     return next((heads for heads in range(wanted, 1, -1) if width % (2 * heads) == 0), 1)

@@ -28,10 +28,10 @@ class Noise(ABC):
 
     @abstractmethod
     def law(self) -> Law:
-        """The law w of a lost token, for one row: of one position, or of each."""
+        """Return the law w of a lost token, for one row: of one position, or of each."""
 
     def masses(self, schedule: Schedule) -> Masses:
-        """The noise mass under a schedule, which a noise that moves with t gives itself."""
+        """Return the noise mass under a schedule, which a noise that moves with t gives itself."""
         fixed = self.law()
         return StillMasses(fixed, schedule, fixed.support(self.vocab_size, self.mask))
 

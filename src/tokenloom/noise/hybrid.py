@@ -45,7 +45,7 @@ class MaskAndUniform(WithMask):
             raise ValueError(f"p_uniform must be in (0, 1), got {self.p_uniform}; without uniform noise use Masked")
 
     def law(self) -> Law:
-        """The law at theta = pi/4."""
+        """Return the law at theta = pi/4."""
         return MaskOrUniformLaw(torch.full((1, 1), 1 - self.p_uniform).double(), self.mask, self.vocab_size)
 
     def masses(self, schedule: Schedule) -> Masses:
@@ -94,6 +94,7 @@ class HybridMasses(Masses):
         alpha = 1 - lost
         square = (alpha * self._b) ** 2
         root = (alpha * square * (4 * lost + alpha * self._b**2)).sqrt()
+        # the root as 2 c / (b + sqrt(b^2 - 4 c)), which does not cancel; at lost = 0 it is 0, not 0 / 0
         return self.schedule.inverse_lost(2 * lost**2 / (2 * lost + square + root).clamp(min=1e-300))
 
     def law(self, noisy: Noisy, t: PerRow) -> Law:
@@ -138,9 +139,9 @@ class HybridMasses(Masses):
         return rate * self._speed(noisy.t), self._mixed(2 * sin, self._b * cos)
 
     def _mixed(self, mask: PerRow, uniform: PerRow) -> Law:
-        """The noise in which mask and uniform tokens have these weights."""
+        """Return the noise in which mask and uniform tokens have these weights."""
         return MaskOrUniformLaw((mask / (mask + uniform))[:, None], self.noise.mask, self.noise.vocab_size)
 
     def _at(self, noisy: Noisy, mask: PerRow, token: PerRow) -> PerPosition:
-        """The first value at masks, the second at other tokens."""
+        """Return the first value at masks, the second at other tokens."""
         return torch.where(noisy.tokens == self.noise.mask, mask[:, None], token[:, None])

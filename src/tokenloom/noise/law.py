@@ -200,10 +200,10 @@ class MaskOrUniformLaw(Law):
         return torch.where(u < share, self.mask, self._token(number))
 
     def _token(self, number: Tokens) -> Tokens:
-        """The real token of a number in 0..real-1."""
+        """Return the real token of a number in 0..real-1."""
         return number + (number >= self.mask).long()
 
 
 def _beyond(u: PerPosition, share: Tensor) -> PerPosition:
     """Turn uniform numbers that are not below the share into uniform numbers again."""
-    return ((u - share) / (1 - share).clamp(min=1e-300)).clamp(0, 1)
+    return ((u - share) / (1 - share).clamp(min=1e-300)).clamp(0, 1)  # a share of 1 leaves no such number
