@@ -6,6 +6,7 @@ from types import ModuleType
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("as_a_user")  # as readers run it; shape checks are on in the other tests
 FOLDER = Path(__file__).parents[1] / "examples"
 TESTED = {"antibody", "convert", "oracle_sampling", "own_network", "own_text", "reactions"}
 

@@ -3,8 +3,10 @@
 import re
 from pathlib import Path
 
+import pytest
 import torch
 
+pytestmark = pytest.mark.usefixtures("as_a_user")  # as readers run it; shape checks are on in the other tests
 README = Path(__file__).parents[1] / "README.md"
 
 
@@ -18,7 +20,6 @@ def test_the_python_example_trains_and_samples() -> None:
     assert isinstance(tokens, torch.Tensor)
     counting = ((tokens[:, 1:] - tokens[:, :-1]) % 5 == 1).all(1)
     assert counting.double().mean() > 0.5  # one row in 78,125 by chance
-    assert len([line for line in blocks[0].splitlines() if line.strip()]) <= 13
 
 
 def test_every_link_leads_to_a_file() -> None:
@@ -33,8 +34,3 @@ def test_every_process_is_spelt_out_and_every_abbreviation_is_in_the_glossary() 
     rows = re.findall(r"^\| ([a-z ]+) \((\w+)\) \|", README.read_text(), re.MULTILINE)
     assert [short for _, short in rows] == ["MDM", "UDM", "AUDM", "MUDM", "GIDD"]
     assert all(short in glossary for _, short in rows)
-
-
-def test_the_readme_is_short() -> None:
-    assert len(README.read_text().splitlines()) <= 75
-    assert len(README.read_text().split()) <= 520

@@ -41,7 +41,7 @@ class NoiseLaw(Protocol):
 
 @runtime_checkable
 class Law(Protocol):
-    """What a conversion asks of a process (`process.py` says what each of these is)."""
+    """The part of a process that conversions need; see `process.py`."""
 
     @property
     def vocab_size(self) -> int: ...
@@ -66,7 +66,7 @@ class Posterior(ABC):
 
     @abstractmethod
     def to_leave_one_out(self, noisy: Noisy, process: Law) -> "LeaveOneOut":
-        """The leave-one-out posterior that this prediction implies."""
+        """Return the leave-one-out posterior that this prediction implies."""
 
     @classmethod
     @abstractmethod
@@ -158,7 +158,7 @@ class Score(Posterior):
 Representation = TypeVar("Representation", bound=Posterior)
 Predicted = TypeVar("Predicted", bound=Posterior)
 Predicted_co = DefaultTypeVar("Predicted_co", bound=Posterior, covariant=True, default=Posterior)
-"""What a model predicts; any of them where it is not said."""
+"""The representation that a model predicts; any of them by default."""
 
 
 @checked
@@ -170,27 +170,20 @@ def convert(
     process: Law,
     aux: Auxiliary | None = None,
 ) -> Representation:
-    """The same knowledge in another representation.
+    """Convert a prediction to another representation.
 
     Raises:
         ValueError: If an argument does not fit, or the map does not exist: a position that its own token reveals (a
             visible token of a masked process, or alpha = 1) has lost its leave-one-out posterior, and at alpha = 0 the
             score says nothing of x_0.
     """
-    if not _is_one_of(to, Denoiser, LeaveOneOut, Score):
-        raise ValueError(f"a prediction converts to Denoiser, LeaveOneOut or Score, got {to!r}")
+    check_representation(to, "a prediction converts to")
     check_tokens("x_t", x_t, process.num_states)
     check_alpha("alpha_t", alpha_t, x_t)
     noisy = Noisy(x_t, process.time_at(alpha_t), alpha_t, aux)
     posterior.check(noisy, process)
-    _check_exists(posterior, to, noisy, process)
-    return convert_at(posterior, to, noisy, process)
-
-
-def _check_exists(posterior: Posterior, to: type[Posterior], noisy: Noisy, process: Law) -> None:
-    """Raise unless a prediction at a state can be turned into another representation."""
     if isinstance(posterior, to):
-        return
+        return posterior
     if isinstance(posterior, Score) and bool((process.level(noisy) == 0).any()):
         raise ValueError("at alpha_t = 0 every state has the same score, which says nothing of x_0; use alpha_t > 0")
     revealed = process.evidence(noisy).isposinf()
@@ -198,13 +191,14 @@ def _check_exists(posterior: Posterior, to: type[Posterior], noisy: Noisy, proce
         row, position = revealed.nonzero()[0].tolist()
         raise ValueError(
             f"the denoiser at row {row}, position {position} has no leave-one-out posterior: its own token "
-            f"{int(noisy.tokens[row, position])} reveals x_0 at alpha_t = {noisy.alpha_t[row].item():g}, so the "
+            f"{int(x_t[row, position])} reveals x_0 at alpha_t = {alpha_t[row].item():g}, so the "
             "denoiser is a point mass whatever the other positions say; predict the leave-one-out posterior itself"
         )
+    return convert_at(posterior, to, noisy, process)
 
 
 def convert_at(posterior: Posterior, to: type[Representation], noisy: Noisy, process: Law) -> Representation:
-    """`convert` of a prediction that was checked, at a whole state, given positions included."""
+    """`convert` without checks, at a whole state, given positions included."""
     if isinstance(posterior, to):
         return posterior
     converted = to.from_leave_one_out(posterior.to_leave_one_out(noisy, process), noisy, process)
@@ -220,13 +214,13 @@ def conditional_log_probs(leave_one_out: LeaveOneOut, noisy: Noisy, process: Law
 
 
 def gibbs_conditional(leave_one_out: LeaveOneOut, noisy: Noisy, process: Law) -> StateLogProbs:
-    """`conditional_log_probs`, of arguments that were checked."""
+    """`conditional_log_probs`, without checks."""
     base, excess = _conditional_parts(leave_one_out, noisy, process)
     return base + excess
 
 
 def _conditional_parts(leave_one_out: LeaveOneOut, noisy: Noisy, process: Law) -> tuple[Tensor, Tensor]:
-    """The conditional as base + excess: log((1 - alpha) pi_y) and log(1 + alpha nu_y / ((1 - alpha) pi_y)).
+    """Return the conditional as base + excess: log((1 - alpha) pi_y) and log(1 + alpha nu_y / ((1 - alpha) pi_y)).
 
     Kept apart because the excess alone carries the signal when alpha is small; where (1 - alpha) pi_y = 0 the base
     takes all.
@@ -241,28 +235,22 @@ def _conditional_parts(leave_one_out: LeaveOneOut, noisy: Noisy, process: Law) -
 
 
 def as_posterior(logits: Tensor, predicts: type[Predicted]) -> Predicted:
-    """Logits under the name of what they are, unchanged."""
+    """Wrap logits, unchanged, as what they are."""
     return predicts(logits)  # type: ignore[call-arg]
 
 
 REPRESENTATIONS: dict[str, type[Posterior]] = {"loo": LeaveOneOut, "denoiser": Denoiser, "score": Score}
-"""What the command line and files call the three representations."""
+"""The names of the three representations on the command line and in files."""
 
 
-def check_representation(predicts: object) -> None:
+def check_representation(value: object, what: str = "predicts must be") -> None:
     """Raise unless this is one of the three representations."""
-    if not _is_one_of(predicts, Denoiser, LeaveOneOut, Score):
-        raise ValueError(f"predicts must be Denoiser, LeaveOneOut or Score, got {predicts!r}")
-
-
-def _is_one_of(value: object, *kinds: type[Posterior]) -> bool:
-    """By identity: an array compares element by element."""
-    return any(value is kind for kind in kinds)
+    if not any(value is kind for kind in REPRESENTATIONS.values()):  # by identity, as arrays compare by element
+        raise ValueError(f"{what} Denoiser, LeaveOneOut or Score, got {value!r}")
 
 
 def add_evidence(logits: Logits, x_t: Tokens, evidence: PerPosition) -> Logits:
-    """logits + evidence at x_t; a point mass on x_t where the evidence is +inf; unchanged where x_t is a mask outside
-    the vocabulary."""
+    """Add the evidence at x_t: +inf makes a point mass; a mask outside the vocabulary changes nothing."""
     is_token = x_t < logits.shape[-1]
     shift = torch.where(is_token & evidence.isfinite(), evidence, 0).to(logits.dtype).unsqueeze(-1)
     shifted = logits.scatter_add(-1, torch.where(is_token, x_t, 0).unsqueeze(-1), shift)
@@ -270,7 +258,7 @@ def add_evidence(logits: Logits, x_t: Tokens, evidence: PerPosition) -> Logits:
 
 
 def carry_over(logits: Logits, x_t: Tokens, revealed: Flags) -> Logits:
-    """A point mass on x_t where it is revealed, the logits elsewhere and where x_t is a mask outside the vocabulary."""
+    """Put a point mass on x_t where it is revealed and in the vocabulary; keep the logits elsewhere."""
     known = (revealed & (x_t < logits.shape[-1])).unsqueeze(-1)
     if known.is_cpu and not bool(known.any()):  # elsewhere the host would have to wait for the answer
         return logits

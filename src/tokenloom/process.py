@@ -22,10 +22,9 @@ from tokenloom.couplings import steps
 from tokenloom.couplings.base import Coupling, Lifted
 from tokenloom.couplings.capabilities import Capabilities
 from tokenloom.couplings.markov import Markov
-from tokenloom.couplings.maximal import Maximal
-from tokenloom.couplings.mixtures import Mixture, Rates, branches
+from tokenloom.couplings.mixtures import Mixture, Rates
 from tokenloom.couplings.steps import Endpoint
-from tokenloom.drawing.randomness import Randomness, uniform
+from tokenloom.drawing.randomness import Randomness, device_named, uniform
 from tokenloom.noise.base import Noise
 from tokenloom.noise.law import Law
 from tokenloom.noise.masses import Masses
@@ -52,11 +51,11 @@ class Process(Capabilities):
     """A forward law with its reversals."""
 
     noise: Noise
-    """What a lost token looks like."""
+    """The law of a lost token."""
     coupling: Coupling = field(default_factory=Markov)
-    """How the path to it is drawn, and what of it is shown."""
+    """The law of the path to it, and the part of that path which a state shows."""
     schedule: Schedule = field(default_factory=LinearSchedule)
-    """How fast the signal alpha_t falls from 1."""
+    """The signal alpha_t, falling from 1."""
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -64,7 +63,7 @@ class Process(Capabilities):
 
     @cached_property
     def masses(self) -> Masses:  # type: ignore[override]
-        """Levels and noise masses in time."""
+        """The levels and noise masses in time."""
         return self.noise.masses(self.schedule)
 
     @checked
@@ -79,15 +78,13 @@ class Process(Capabilities):
 
     @property
     def name(self) -> str:
-        """Its name in the registry of processes, or those of noise and coupling."""
+        """The registered name of this cell, or the names of its noise and its coupling."""
         return _names(self)[0]
 
     @property
     def title(self) -> str:  # type: ignore[override]
-        """What messages call it."""
+        """The name of this process in messages."""
         return _names(self)[1]
-
-    # ---------------------------------------------------------------- levels
 
     def alpha(self, t: PerRow) -> PerRow:
         """alpha_t in float64."""
@@ -98,10 +95,8 @@ class Process(Capabilities):
         return self.masses.alpha_prime(t)
 
     def time_at(self, alpha: Tensor) -> Tensor:
-        """The time at which the level is alpha, the inverse of `alpha`."""
+        """Return the time at which the level is alpha, the inverse of `alpha`."""
         return self.masses.time_at_lost(1 - alpha)
-
-    # ---------------------------------------------------------------- states
 
     @cached_property
     def vocab_size(self) -> int:
@@ -110,12 +105,12 @@ class Process(Capabilities):
 
     @cached_property
     def num_states(self) -> int:
-        """How many ids a position can take: K, or K + 1 with a mask outside the vocabulary."""
+        """The number of ids a position can take: K, or K + 1 with a mask outside the vocabulary."""
         return self.noise.num_states
 
     @cached_property
     def input_states(self) -> int:
-        """How many ids a network is shown: those of a state, and the mask where only the network sees it."""
+        """The number of ids in a network's input: those of a state, and the mask where only the network sees it."""
         return self.num_states if self.mask is None else max(self.num_states, self.mask + 1)
 
     @cached_property
@@ -129,7 +124,7 @@ class Process(Capabilities):
         return self.mask if self.mask is not None and self.mask < self.vocab_size else None
 
     def restrict(self, logits: Logits) -> Logits:
-        """Rule out what a prediction may not contain: the mask, where it lies inside the vocabulary."""
+        """Exclude the mask, where it lies inside the vocabulary: no prediction may contain it."""
         mask = self.mask_in_vocabulary
         if mask is None:
             return logits
@@ -141,7 +136,7 @@ class Process(Capabilities):
         return torch.nn.functional.pad(log_probs, (0, self.num_states - self.vocab_size), value=-torch.inf)
 
     def network_input(self, noisy: Noisy) -> NetworkInput:
-        """The state as a network reads it."""
+        """Turn a state into what a network reads."""
         return self.coupling.network_input(self, noisy)
 
     def hold(self, noisy: Noisy, tokens: Tokens, given: Flags) -> Noisy:
@@ -150,45 +145,38 @@ class Process(Capabilities):
         return self.coupling.hold(self, held) if isinstance(self.coupling, Lifted) else held
 
     def move_to(self, noisy: Noisy, tokens: Tokens, s: PerRow) -> Noisy:
-        """The state after a step to time s: new tokens, everything else carried over."""
+        """Return the state after a step to time s: new tokens, everything else carried over."""
         return replace(noisy, tokens=tokens, t=s, alpha_t=self.alpha(s))
 
-    # ---------------------------------------------------------------- laws of one position
-
     def law(self, noisy: Noisy) -> Law:
-        """The law of a lost token, given what the state shows."""
+        """Return the law of a lost token, given what the state shows."""
         return self.coupling.law(self, noisy)
 
     def level(self, noisy: Noisy) -> PerPosition:
-        """The level of each position's own token, given what the state shows; 1 at given positions."""
+        """Return the level of each position's own token, given what the state shows; 1 at given positions."""
         level = self.coupling.level(self, noisy)
         return level if noisy.given is None else level.masked_fill(noisy.given, 1)
 
     def evidence(self, noisy: Noisy) -> PerPosition:
-        """What each token says of its own clean token, as above; +inf at given positions."""
+        """Return the evidence of each token on its own clean token, as above; +inf at given positions."""
         evidence = noisy.evidence
         if evidence is None:
             level, mass = self.coupling.level(self, noisy), self.coupling.mass(self, noisy)
+            # the inner where keeps 0 / 0, and its gradient, out of the branch that is not taken
             evidence = torch.where(mass > 0, torch.log1p(level / torch.where(mass > 0, mass, 1)), torch.inf)
-            if self.noise.mask is not None:  # a mask is no clean token, so it says nothing
+            if self.noise.mask is not None:  # a mask is never a clean token, so it says nothing
                 evidence = evidence.masked_fill(noisy.tokens == self.noise.mask, 0)
         return evidence if noisy.given is None else evidence.masked_fill(noisy.given, torch.inf)
 
-    # ---------------------------------------------------------------- the way up
-
     @checked
     def corrupt(self, x_0: Tokens, t: PerRow, generator: Randomness | None = None, given: Flags | None = None) -> Noisy:
-        """x_t ~ q_{t|0}(. | x_0), with its auxiliary variable.
-
-        Raises:
-            ValueError: If tokens, times or flags do not fit the process or each other.
-        """
+        """Draw x_t ~ q_{t|0}(. | x_0), with its auxiliary variable; given positions stay clean."""
         self.check_clean(x_0, given)
         check_time("t", t, x_0)
         return self.corrupted(x_0, t, generator, given)
 
     def corrupted(self, x_0: Tokens, t: PerRow, generator: Randomness | None, given: Flags | None) -> Noisy:
-        """`corrupt`, of arguments that were checked."""
+        """`corrupt`, without checks."""
         clean = Noisy(x_0, t, self.alpha(t), self._auxiliary(x_0, generator), given)
         return replace(clean, tokens=steps.marginal(self, clean, x_0).draw(generator))
 
@@ -199,20 +187,16 @@ class Process(Capabilities):
     def prior(
         self, batch: int, length: int, generator: Randomness | None = None, device: torch.device | str | None = None
     ) -> Noisy:
-        """The state that sampling starts from, at t = 1: nothing of x_0 is left.
-
-        Raises:
-            ValueError: If a batch of this size does not fit into memory.
-        """
+        """Draw the state that sampling starts from, at t = 1, where nothing of x_0 is left."""
         check_memory(16 * batch * length, f"a batch of {batch} sequences of length {length}", "draw fewer at a time")
         if device is None:
             device = "cpu" if generator is None else generator.device
-        one = torch.ones(batch, device=device, dtype=torch.float64)
-        blank = torch.zeros(batch, length, device=device, dtype=torch.int64)
+        place = device_named(device)
+        one = torch.ones(batch, device=place, dtype=torch.float64)
+        blank = torch.zeros(batch, length, device=place, dtype=torch.int64)
         state = Noisy(blank, one, self.alpha(one), self._auxiliary(blank, generator))
-        state = replace(
-            state, tokens=self.masses.law(state, one).draw(uniform((batch, length), generator, blank.device))
-        )
+        tokens = self.masses.law(state, one).draw(uniform((batch, length), generator, place))
+        state = replace(state, tokens=tokens)
         return self.coupling.prior(self, state, generator) if isinstance(self.coupling, Lifted) else state
 
     @checked
@@ -230,26 +214,16 @@ class Process(Capabilities):
 
     @checked
     def forward_rates(self, noisy: Noisy, x_0: Tokens | None = None) -> Rates:
-        """Rates of the noising chain."""
+        """Return rates of the noising chain; the maximal coupling needs x_0."""
         self.check_state(noisy)
-        if isinstance(self.coupling, Maximal) and x_0 is not None:
-            rate, law = self.coupling.loss_rate_given(self, noisy, x_0)
-        else:
-            rate, law = self.chain.loss_rate(self, noisy)
-        rate = rate if noisy.given is None else rate.masked_fill(noisy.given, 0)
-        return Rates(branches(torch.zeros_like(rate), torch.zeros_like(rate), rate), noisy.tokens, noisy.tokens, law)
-
-    # ---------------------------------------------------------------- the way down
+        return steps.forward_rates(self, noisy, x_0)
 
     @checked
     def bridge(self, noisy: Noisy, s: PerRow, endpoint: Endpoint) -> Mixture:
-        """The law of x_s given x_t and the endpoint, for s < t.
+        """Return the law of x_s given x_t and the endpoint, for s < t.
 
         A `LeaveOneOut` is plugged into Bayes' formula, over a `Denoiser` the bridge is averaged, and clean tokens are
         x_0 itself.
-
-        Raises:
-            ValueError: If s is not before t, or the endpoint does not fit the state.
         """
         endpoint = self._endpoint(noisy, endpoint)
         check_time("s", s, noisy.tokens)
@@ -258,22 +232,20 @@ class Process(Capabilities):
 
     @checked
     def reverse_rates(self, noisy: Noisy, endpoint: Endpoint) -> Rates:
-        """Rates of the chain that runs from t = 1 down to 0."""
+        """Return rates of the chain that runs from t = 1 down to 0."""
         return steps.reverse_rates(self, noisy, self._endpoint(noisy, endpoint))
 
     @checked
     def resample(self, x_0: Tokens, x_s: Tokens, s: PerRow, generator: Randomness | None = None) -> Auxiliary | None:
-        """Redraw the auxiliary variable given x_0 and x_s."""
+        """Redraw the auxiliary variable given x_0 and x_s; None where a state has none."""
         check_tokens("x_0", x_0, self.vocab_size)
         check_tokens("x_s", x_s, self.num_states)
         check_time("s", s, x_s)
         return self.resampled(x_0, Noisy(x_s, s, self.alpha(s)), generator)
 
     def resampled(self, x_0: Tokens, x_s: Noisy, generator: Randomness | None) -> Auxiliary | None:
-        """`resample`, of arguments that were checked."""
+        """`resample`, without checks."""
         return self.coupling.resample(self, x_0, x_s, generator) if isinstance(self.coupling, Lifted) else None
-
-    # ---------------------------------------------------------------- checks
 
     def check_clean(self, x_0: Tokens, given: Flags | None = None) -> None:
         """Raise unless x_0 is clean data of this process."""
@@ -295,7 +267,7 @@ class Process(Capabilities):
             check_mask("given", noisy.given, noisy.tokens)
 
     def _endpoint(self, noisy: Noisy, endpoint: Endpoint) -> Endpoint:
-        """Clean tokens, or a law of them without what clean data cannot be; checked for this state."""
+        """Check clean tokens, or a law of them, against a state; return it without the mask as a clean token."""
         self.check_state(noisy)
         if isinstance(endpoint, torch.Tensor):
             self.check_clean(endpoint)
@@ -311,11 +283,9 @@ class Process(Capabilities):
 
 
 def _names(process: Process) -> tuple[str, str]:
-    """The registered name and the title of a process."""
+    """Return the registered name and the title of a process."""
     from tokenloom.cells import CELLS
 
-    key = type(process.noise), type(process.coupling)
-    if key in CELLS:
-        return CELLS[key]
-    names = [getattr(kind, "name", kind.__name__) for kind in key]
-    return "/".join(names), f"{key[0].__name__} noise, {key[1].__name__} coupling"
+    noise, coupling = type(process.noise), type(process.coupling)
+    named = "/".join(getattr(kind, "name", kind.__name__) for kind in (noise, coupling))
+    return CELLS.get((noise, coupling), (named, f"{noise.__name__} noise, {coupling.__name__} coupling"))

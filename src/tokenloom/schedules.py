@@ -42,7 +42,7 @@ class Schedule(ABC):
 
     @abstractmethod
     def alpha(self, t: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """The signal left at time t: alpha_0 = 1 exactly, decreasing."""
+        """Return the signal left at time t: alpha_0 = 1 exactly, decreasing."""
 
     @abstractmethod
     def alpha_prime(self, t: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
@@ -50,14 +50,14 @@ class Schedule(ABC):
 
     @abstractmethod
     def inverse(self, alpha: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """The time t at which alpha_t = alpha; 0 for alpha = 1, above 1 for alpha < alpha_1."""
+        """Return the time t at which alpha_t = alpha; 0 for alpha = 1, above 1 for alpha < alpha_1."""
 
     def lost(self, t: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """1 - alpha_t; the schedules here form it without a difference, so that it is accurate near t = 0."""
         return 1 - self.alpha(t)
 
     def inverse_lost(self, lost: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """The time t at which 1 - alpha_t = lost, likewise."""
+        """Return the time t at which 1 - alpha_t = lost, likewise."""
         return self.inverse(1 - lost)
 
 

@@ -1,6 +1,7 @@
-"""A partly noised batch: what a step rewrites, and what of it a network reads."""
+"""A partly noised batch, as steps rewrite it and as a network reads it."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
 
 import torch
 from jaxtyping import Int, Shaped
@@ -11,7 +12,7 @@ from tokenloom.types import Auxiliary, Flags, PerPosition, PerRow, Tokens
 
 @dataclass(frozen=True)
 class NetworkInput:
-    """What a network is shown of a state."""
+    """A state as a network reads it."""
 
     tokens: Tokens
     """Ids of the noisy sequence; where a network sees masks, with the mask."""
@@ -24,7 +25,7 @@ class NetworkInput:
     given: Flags | None = None
     """Flags of the given positions."""
     evidence: PerPosition | None = None
-    """What each token says of its own clean token, in nats, for a network that reads it."""
+    """The evidence of each token on its own clean token, in nats, for a network that reads it."""
 
 
 @dataclass(frozen=True)
@@ -42,45 +43,40 @@ class Noisy:
     given: Flags | None = None
     """Flags of the given positions, which are clean at every time."""
     place: Int[Tensor, "batch length"] | None = None
-    """Which position of its sequence each entry is, where single positions were taken out of a batch."""
+    """The position of each entry in its sequence, where single positions were taken out of a batch."""
     evidence: PerPosition | None = None
-    """What each token says of its own clean token, where whoever corrupted the row knows and no process says it."""
+    """The evidence of each token on its own clean token, where a mixture of processes drew the row."""
 
     @property
     def free(self) -> Flags:
         """Flags of the positions that are not given."""
         return torch.ones_like(self.tokens, dtype=torch.bool) if self.given is None else ~self.given
 
+    def _each(self, change: Callable[[Tensor], Tensor]) -> "Noisy":
+        """Apply a function to every part that is not None."""
+        parts = (getattr(self, item.name) for item in fields(self))
+        return Noisy(*(None if part is None else change(part) for part in parts))  # type: ignore[arg-type]
+
     def sequences(self, index: slice | Tensor) -> "Noisy":
-        """Some rows of the batch."""
-        parts = (self.tokens, self.t, self.alpha_t, self.aux, self.given, self.place, self.evidence)
-        return Noisy(*[None if part is None else part[index] for part in parts])  # type: ignore[arg-type]
+        """Take some rows of the batch."""
+        return self._each(lambda part: part[index])
 
     def positions(self, where: "Flags | Positions") -> "Noisy":
-        """Some positions as sequences of length one: every law here is local given a prediction."""
+        """Take some positions as sequences of length one: every law here is local given a prediction."""
         at = where if isinstance(where, Positions) else Positions.of(where)
-        parts = (self.tokens, self.aux, self.given, self.place, self.evidence)
-        taken = [None if part is None else part[at.row, at.column].unsqueeze(1) for part in parts]
-        tokens, aux, given, place, evidence = taken
-        own = at.column.unsqueeze(1) if place is None else place
-        assert tokens is not None
-        return Noisy(tokens, self.t[at.row], self.alpha_t[at.row], aux, given, own, evidence)
+        taken = self._each(lambda part: part[at.row] if part.ndim == 1 else at.take(part))
+        return taken if self.place is not None else replace(taken, place=at.column.unsqueeze(1))
 
     def each_position(self) -> "Noisy":
-        """Every position as a sequence of length one, in reading order."""
+        """Take every position as a sequence of length one, in reading order."""
         batch, length = self.tokens.shape
-        parts = (self.tokens, self.aux, self.given, self.place, self.evidence)
-        tokens, aux, given, place, evidence = (None if part is None else part.reshape(-1, 1) for part in parts)
-        if place is None:
-            place = torch.arange(length, device=self.tokens.device).repeat(batch).unsqueeze(1)
-        t, alpha_t = (values.repeat_interleave(length) for values in (self.t, self.alpha_t))
-        assert tokens is not None
-        return Noisy(tokens, t, alpha_t, aux, given, place, evidence)
+        every = self._each(lambda part: part.repeat_interleave(length) if part.ndim == 1 else part.reshape(-1, 1))
+        place = torch.arange(length, device=self.tokens.device).repeat(batch).unsqueeze(1)
+        return every if self.place is not None else replace(every, place=place)
 
     def to(self, device: torch.device | str) -> "Noisy":
-        """The same state on another device; levels stay float64."""
-        parts = (self.tokens, self.t, self.alpha_t, self.aux, self.given, self.place, self.evidence)
-        return Noisy(*[None if part is None else part.to(device) for part in parts])  # type: ignore[arg-type]
+        """Move the state to a device; levels stay float64."""
+        return self._each(lambda part: part.to(device))
 
 
 @dataclass(frozen=True)
@@ -88,24 +84,22 @@ class Positions:
     """Some positions of a batch by index, in reading order."""
 
     row: Int[Tensor, "positions"]
-    """The row of each."""
     column: Int[Tensor, "positions"]
-    """Its place in the row."""
 
     @classmethod
     def of(cls, where: Flags) -> "Positions":
-        """The flagged positions; their number is the one thing that the host must wait for."""
+        """Find the flagged positions; their number is the one thing that the host must wait for."""
         return cls(*where.nonzero(as_tuple=True))
 
     def __len__(self) -> int:
         return len(self.row)
 
     def take(self, values: Shaped[Tensor, "batch length"]) -> Shaped[Tensor, "positions 1"]:
-        """The values of these positions."""
+        """Take the values of these positions."""
         return values[self.row, self.column].unsqueeze(1)
 
     def put(
         self, values: Shaped[Tensor, "batch length"], here: Shaped[Tensor, "positions 1"]
     ) -> Shaped[Tensor, "batch length"]:
-        """The values of the batch with those of these positions replaced."""
+        """Replace the values of these positions."""
         return values.index_put((self.row, self.column), here.squeeze(1))

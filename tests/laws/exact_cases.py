@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -10,18 +11,15 @@ from torch import Tensor
 
 import tokenloom as tl
 from tests import brute
-from tests.laws.helpers import EXACT
+from tests.laws.grid import COUPLINGS, NOISES, P0, Cell, K, L, process_of
 from tokenloom.objectives import FiniteStep, JumpNELBO, MarkovNELBO, Objective, RateNELBO, ScoreEntropy
 from tokenloom.posteriors import Posterior
 
-K, L = 3, 2
-P0 = brute.random_p0(K, L)
-PI = brute.random_pi(K, L)
 ENTROPY = -float((P0 * P0.log()).sum())
-UNIFORM, MASKED = tl.Uniform(K, schedule=EXACT), tl.Masked(K, schedule=EXACT)
-ABSORBING, COUPLED = tl.AbsorbingUniform(K, schedule=EXACT), tl.MaxCoupling(K, schedule=EXACT)
-INTERPOLATING = tl.Interpolating(K, PI, schedule=EXACT)
-ABSORBING_TABLE = INTERPOLATING.with_coupling(tl.couplings.Absorbing())
+UNIFORM, MASKED = process_of("uniform", "markov"), process_of("mask", "markov")
+INTERPOLATING, HYBRID = process_of("table", "markov"), process_of("hybrid", "markov")
+ABSORBING, COUPLED = process_of("uniform", "absorbing"), process_of("uniform", "maximal")
+ABSORBING_TABLE, ZEROS = process_of("table", "absorbing"), process_of("zeros", "markov")
 Case = tuple[tl.Process, Objective, type[Posterior]]
 TIGHT: list[Case] = [
     (UNIFORM, MarkovNELBO(), tl.LeaveOneOut),
@@ -54,39 +52,17 @@ def label(case: object) -> str | None:
     return None
 
 
-def noise_table(process: tl.Process) -> Tensor:
-    """pi from its definition, [L, states]."""
-    if isinstance(process.noise, tl.noise.Mask):
-        return brute.point_pi([process.noise.mask] * L, process.num_states)
-    return process.noise.pi if isinstance(process.noise, tl.noise.Table) else brute.uniform_pi(K, L)
-
-
-def shows_u(process: tl.Process) -> bool:
-    return isinstance(process.coupling, tl.couplings.Absorbing)
-
-
-def given_each_u(process: tl.Process, alpha: float) -> Tensor:
-    """p(x_0, x_t, U) as [U, x_0, x_t], with a single U where none is shown."""
-    pi = noise_table(process)
-    if not shows_u(process):
-        return brute.joint(P0, pi, alpha).unsqueeze(0)
-    every = brute.sequences(K, L)
-    weights = pi[torch.arange(L), every].prod(-1)
-    tables = [brute.joint(P0, brute.point_pi(u, K), alpha) for u in every.tolist()]
-    return weights[:, None, None] * torch.stack(tables)
-
-
 @cache
 def weighted_states(process: tl.Process, t: float) -> tuple[tl.Noisy, Tensor, Tensor]:
     """Every (x_0, x_t, U) of positive probability at time t: the states, x_0 and the probabilities."""
-    time = torch.tensor([t], dtype=torch.float64)
-    joint = given_each_u(process, float(process.alpha(time)))
-    u, row, column = (joint > 0).nonzero(as_tuple=True)
-    sequences = brute.sequences(process.num_states, L)
-    full = time.expand(len(u))
-    aux = brute.sequences(K, L)[u] if shows_u(process) else None
-    noisy = tl.Noisy(sequences[column], full, process.alpha(full), aux)
-    return noisy, sequences[row], joint[u, row, column]
+    noise = next(name for name in NOISES if NOISES[name] == process.noise)
+    coupling = next(name for name in COUPLINGS if COUPLINGS[name] == process.coupling)
+    lost = float(process.schedule.lost(torch.tensor([t], dtype=torch.float64)))
+    cell = Cell(noise, coupling, lost / 2, lost)
+    row, pair = (cell.states[2].flatten(1) > 0).nonzero(as_tuple=True)
+    time = torch.full((len(row),), t, dtype=torch.float64)
+    noisy = replace(cell.noisy.sequences(row), t=time, alpha_t=process.alpha(time))
+    return noisy, brute.sequences(K, L)[pair], cell.states[2].flatten(1)[row, pair]
 
 
 def expected_losses(
@@ -123,7 +99,7 @@ def oracle_table(process: tl.Process, predicts: type[Posterior], t: float) -> Te
     """The exact posterior at every (x_t, U), impossible states included (any finite value there)."""
     tokens = brute.sequences(process.num_states, L)
     aux = None
-    if shows_u(process):
+    if process.lifted:
         tokens, aux = tokens.repeat_interleave(K**L, 0), brute.sequences(K, L).repeat(K**L, 1)
     time = torch.full((len(tokens),), t, dtype=torch.float64)
     predicted = tl.Oracle(P0, process, predicts=predicts).predict(tl.Noisy(tokens, time, process.alpha(time), aux))

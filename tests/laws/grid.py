@@ -36,7 +36,8 @@ COUPLINGS: dict[str, tl.couplings.Coupling] = {
     "times": tl.couplings.TransitionTimes(),
 }
 CELLS = [(noise, coupling) for noise in NOISES for coupling in COUPLINGS if noise != "hybrid" or coupling == "markov"]
-TIMES = [(0.3, 0.6), (0.05, 0.95), (0.5, 0.52)]
+TIMES = [(0.3, 0.6), (0.05, 0.95), (0.5, 0.52), (0.0, 0.6), (0.7, 1.0)]
+"""Times s < t of a step, both ends of time among them."""
 
 
 def process_of(noise: str, coupling: str) -> tl.Process:
@@ -55,14 +56,7 @@ def level_and_masses(noise: str, t: float) -> tuple[float, Tensor]:
     elif noise == "mask":
         law = brute.point_pi([K] * L, K + 1)
     else:
-        tables = {
-            "unigrams": UNIGRAMS,
-            "table": brute.random_pi(K, L),
-            "zeros": ZEROS,
-            "point": POINT,
-            "mixed rows": MIXED,
-        }
-        law = tables[noise].expand(L, -1)
+        law = TABLES[noise].expand(L, -1)
     return 1 - t, t * law
 
 
@@ -123,14 +117,13 @@ class Cell:
     @cached_property
     def noisy(self) -> tl.Noisy:
         """The states as the package holds them."""
-        tokens, shown, _ = self.states
-        t = torch.full((len(tokens),), self.t, dtype=torch.float64)
-        aux = None
-        if self.coupling == "absorbing":
-            aux = shown
-        elif self.coupling == "times":
-            pieces = torch.tensor([self.s / 2, (self.s + self.t) / 2, (self.t + 1) / 2], dtype=torch.float64)
-            aux = pieces[shown]
+        return self.state(*self.states[:2], self.t)
+
+    def state(self, tokens: Tensor, shown: Tensor, time: float) -> tl.Noisy:
+        """Tokens and what is shown, [rows, length] each, as the package holds them at a time."""
+        t = torch.full((len(tokens),), time, dtype=torch.float64)
+        pieces = torch.tensor([self.s / 2, (self.s + self.t) / 2, (self.t + 1) / 2], dtype=torch.float64)
+        aux = {"absorbing": shown, "times": pieces[shown.clamp(max=2)]}.get(self.coupling)
         return tl.Noisy(tokens, t, self.process.alpha(t), aux)
 
     @cached_property
@@ -149,19 +142,18 @@ class Cell:
         both = torch.stack([first, second], 1)
         return both / both.sum(-1, keepdim=True)
 
-    def bridge_given(self, x_0: Tensor) -> Tensor:
-        """q(x_s | x_0, z_t), [rows, length, states]; NaN where x_0 and z_t exclude each other."""
+    @cached_property
+    def pairs(self) -> Tensor:
+        """q(x_s, z_t | x_0) at each z_t, [rows, length, K, states]."""
         tokens, shown, _ = self.states
-        laws = [self.joint[at, x_0[:, at], :, tokens[:, at], shown[:, at]] for at in range(L)]
-        both = torch.stack(laws, 1)
-        return both / both.sum(-1, keepdim=True)
+        return torch.stack([self.joint[at][..., tokens[:, at], shown[:, at]] for at in range(L)]).permute(3, 0, 1, 2)
+
+    @cached_property
+    def bridges(self) -> Tensor:
+        """q(x_s | x_0, z_t), [rows, length, K, states]; NaN where x_0 and z_t exclude each other."""
+        return self.pairs / self.pairs.sum(-1, keepdim=True)
 
     @cached_property
     def reverse(self) -> Tensor:
         """p(x_s^l | z_t), by summing the joint law over x_0, [rows, length, states]."""
-        total: Tensor | float = 0.0
-        for k in range(K):
-            law = self.bridge_given(torch.full_like(self.states[0], k))
-            total = total + (self.denoiser[..., k : k + 1] * law).nan_to_num(0.0)
-        assert isinstance(total, Tensor)
-        return total
+        return (self.denoiser.unsqueeze(-1) * self.bridges).nan_to_num(0.0).sum(2)

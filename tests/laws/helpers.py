@@ -22,15 +22,13 @@ def time(alpha: float, noisy: tl.Noisy) -> Tensor:
     return torch.full_like(noisy.t, 1 - alpha)
 
 
-def assert_close(actual: Tensor, expected: Tensor) -> None:
-    torch.testing.assert_close(actual, expected, rtol=TOLERANCE, atol=TOLERANCE)
+def assert_close(actual: Tensor, expected: Tensor, law: str = "the law of this test") -> None:
+    """Equal to 1e-10; a failure names the law, by the paper's equation where it has one."""
+    torch.testing.assert_close(
+        actual, expected, rtol=TOLERANCE, atol=TOLERANCE, msg=lambda text: f"{law} is broken: {text}"
+    )
 
 
 def probabilities(posterior: Posterior) -> Tensor:
     assert isinstance(posterior, tl.Denoiser | tl.LeaveOneOut)
     return posterior.log_probs.exp()
-
-
-def assert_lifted_step(kernel: Tensor, before: Tensor, after: Tensor, reverse: Tensor) -> None:
-    """sum_a p(a_t | x_t) p(x_s, a_s | x_t, a_t) = p(x_s | x_t) p(a_s | x_s), a the auxiliary variable."""
-    assert_close(torch.einsum("ta,tasb->tsb", before, kernel), reverse.unsqueeze(-1) * after)

@@ -9,16 +9,16 @@ from tests import brute
 from tests.laws.exact_cases import (
     ABSORBING,
     COUPLED,
+    HYBRID,
     INTERPOLATING,
     MASKED,
     STEPPED,
     UNIFORM,
     Case,
-    K,
-    L,
     label,
     weighted_states,
 )
+from tests.laws.grid import K, L
 from tests.laws.helpers import EXACT, assert_close
 from tokenloom.objectives import (
     CrossEntropy,
@@ -65,7 +65,8 @@ def test_denoiser_coordinates_are_the_linear_bridge_bound_of_the_paper(t: float)
 
     terms = phi(bracket(clean), bracket(mu)).scatter(-1, x_t, 0.0)
     paper = 1 / alpha / K * terms.sum(-1)
-    assert_close(MarkovNELBO().per_token(tl.Denoiser(logits), x_0, noisy, UNIFORM), paper)
+    found = MarkovNELBO().per_token(tl.Denoiser(logits), x_0, noisy, UNIFORM)
+    assert_close(found, paper, "`eq:marginalization-ct-elbo-linear-bridge`")
 
 
 @pytest.mark.parametrize("t", [0.1, 0.5, 0.95])
@@ -88,13 +89,12 @@ def test_the_bound_of_any_rates_is_the_closed_form_where_there_is_one(predicts: 
     for process in (UNIFORM, tl.Interpolating(K, brute.uniform_pi(K, L), schedule=EXACT)):
         assert_close(RateNELBO().per_token(prediction, x_0, noisy, process), closed)
         assert_close(MarkovNELBO().per_token(prediction, x_0, noisy, process), closed)
-    markov = MarkovNELBO().per_token(prediction, x_0, noisy, INTERPOLATING)
-    assert_close(RateNELBO().per_token(prediction, x_0, noisy, INTERPOLATING), markov)
-    for one_way in (MASKED, ABSORBING, COUPLED):
-        noisy, x_0, logits = random_case(one_way, t)
+    closed_forms = {INTERPOLATING: MarkovNELBO(), HYBRID: MarkovNELBO()}
+    for process, objective in (closed_forms | dict.fromkeys((MASKED, ABSORBING, COUPLED), JumpNELBO())).items():
+        noisy, x_0, logits = random_case(process, t)
         prediction = predicts(logits)  # type: ignore[call-arg]
-        closed = JumpNELBO().per_token(prediction, x_0, noisy, one_way)
-        assert_close(RateNELBO().per_token(prediction, x_0, noisy, one_way), closed)
+        closed = objective.per_token(prediction, x_0, noisy, process)
+        assert_close(RateNELBO().per_token(prediction, x_0, noisy, process), closed, "`eq:ctmc-specific-elbo`")
 
 
 @pytest.mark.parametrize(("s", "t"), [(0.0, 0.25), (0.25, 0.5), (0.9, 1.0)])
@@ -117,7 +117,11 @@ def test_the_divergence_of_any_bridges_is_the_closed_form_where_there_is_one(
 
 
 @pytest.mark.parametrize("t", [0.25, 0.5, 1.0])
-@pytest.mark.parametrize("case", [*STEPPED, (COUPLED, FiniteStep(4), tl.Denoiser)], ids=label)
+@pytest.mark.parametrize(
+    "case",
+    [*STEPPED, (COUPLED, FiniteStep(4), tl.Denoiser), (HYBRID, FiniteStep(4), tl.LeaveOneOut)],
+    ids=label,
+)
 def test_finite_bound_is_the_divergence_of_the_bridges(case: Case, t: float) -> None:
     """Four times the KL of the dense laws; at t = 1/4 the step ends at s = 0, the reconstruction."""
     process, objective, predicts = case
@@ -126,7 +130,7 @@ def test_finite_bound_is_the_divergence_of_the_bridges(case: Case, t: float) -> 
     s = noisy.t - 0.25
     exact, model = (process.bridge(noisy, s, law).dense() for law in (x_0, prediction))
     divergence = (torch.xlogy(exact, exact) - torch.xlogy(exact, model)).sum(-1)
-    assert_close(objective.per_token(prediction, x_0, noisy, process), 4 * divergence)
+    assert_close(objective.per_token(prediction, x_0, noisy, process), 4 * divergence, "`eq:kl-sum`")
 
 
 @pytest.mark.parametrize("t", [0.1, 0.5, 0.95])

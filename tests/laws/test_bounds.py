@@ -15,32 +15,26 @@ from tests.laws.exact_cases import (
     ENTROPY,
     INTERPOLATING,
     MASKED,
-    P0,
-    PI,
     STEPPED,
     TIGHT,
     UNIFORM,
+    ZEROS,
     Case,
-    K,
-    L,
     expected_losses,
     integral,
     label,
 )
+from tests.laws.grid import P0, TABLES, K, L
 from tests.laws.helpers import assert_close
 from tokenloom.objectives import FiniteStep, JumpNELBO, MarkovNELBO, Objective, PriorTerm, RateNELBO
 from tokenloom.objectives.prior_term import leaves_signal, needs_no_network
 from tokenloom.posteriors import Posterior
 
 
-@pytest.mark.parametrize("case", TIGHT, ids=label)
-def test_bound_at_the_exact_posterior_is_the_entropy_of_p_0(case: Case) -> None:
+@pytest.mark.parametrize("case", [case for case in TIGHT if case[2] is tl.Score], ids=label)
+def test_bound_of_an_exact_score_is_the_entropy_of_p_0(case: Case) -> None:
+    """The other representations are in `test_grid.py`, for every cell."""
     assert integral(*case) == pytest.approx(ENTROPY, abs=1e-4)
-
-
-@pytest.mark.parametrize("predicts", [tl.Denoiser, tl.LeaveOneOut])
-def test_max_coupling_bound_stays_above_the_entropy_at_the_exact_posterior(predicts: type[Posterior]) -> None:
-    assert integral(COUPLED, JumpNELBO(), predicts) > ENTROPY + 0.1
 
 
 @pytest.mark.parametrize("case", STEPPED, ids=label)
@@ -74,19 +68,17 @@ def prior_price(process: tl.Process, x_0: Tensor, predicts: type[Posterior]) -> 
     return PriorTerm().per_token(prediction, x_0, noisy, process)
 
 
-PARTIAL = torch.tensor([[0.6, 0.4, 0.0], [0.0, 0.3, 0.7]], dtype=torch.float64)
-"""Noise that never shows token 2 at the first position, nor token 0 at the second."""
 LEFT: list[tuple[tl.Process, Objective, Tensor]] = [
     (UNIFORM, MarkovNELBO(), brute.uniform_pi(K, L)),
-    (INTERPOLATING, MarkovNELBO(), PI),
+    (INTERPOLATING, MarkovNELBO(), TABLES["table"]),
     (MASKED, JumpNELBO(), brute.point_pi([K] * L, K + 1)),
-    (tl.Interpolating(K, PARTIAL), RateNELBO(), PARTIAL),
+    (ZEROS, RateNELBO(), TABLES["zeros"]),
 ]
 
 
 @pytest.mark.parametrize("eps", [0.02, 0.3])
 @pytest.mark.parametrize("predicts", [tl.Denoiser, tl.LeaveOneOut])
-@pytest.mark.parametrize("case", LEFT, ids=["Uniform", "Interpolating", "Masked", "Interpolating-partial"])
+@pytest.mark.parametrize("case", LEFT, ids=["Uniform", "Interpolating", "Masked", "zeros"])
 def test_prior_term_completes_the_bound_where_signal_is_left_at_the_end(
     case: tuple[tl.Process, Objective, Tensor], predicts: type[Posterior], eps: float
 ) -> None:
@@ -108,13 +100,12 @@ def test_prior_term_completes_the_bound_where_signal_is_left_at_the_end(
 def test_prior_divergence_is_the_sum_over_states_it_stands_for(eps: float) -> None:
     x_0 = torch.arange(K).unsqueeze(1).expand(K, L)
     uniform = brute.uniform_pi(K, L)
-    covering: list[tuple[tl.Process, Tensor]] = [(UNIFORM, uniform), (COUPLED, uniform), (INTERPOLATING, PI)]
-    for process, pi in covering:
+    for process, pi in ((UNIFORM, uniform), (COUPLED, uniform), (INTERPOLATING, TABLES["table"])):
         ended = process.with_schedule(tl.LinearSchedule(eps=eps))
         q = eps * torch.eye(K, dtype=torch.float64).unsqueeze(1) + (1 - eps) * pi
         assert needs_no_network(ended)
         assert_close(PriorTerm().closed_form(x_0, ended, None), (q * (q / pi).log()).sum(-1))
-    for other in (MASKED, ABSORBING, ABSORBING_TABLE, tl.Interpolating(K, PARTIAL)):
+    for other in (MASKED, ABSORBING, ABSORBING_TABLE, ZEROS):
         assert not needs_no_network(other)
 
 

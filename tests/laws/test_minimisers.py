@@ -16,13 +16,12 @@ from tests.laws.exact_cases import (
     TIGHT,
     UNIFORM,
     Case,
-    K,
-    L,
     label,
     oracle_table,
     state_index,
     weighted_states,
 )
+from tests.laws.grid import K, L
 from tokenloom.objectives import (
     BoundWithCrossEntropy,
     CrossEntropy,

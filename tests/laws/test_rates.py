@@ -8,12 +8,13 @@ from torch import Tensor
 
 import tokenloom as tl
 from tests import brute
+from tests.laws.grid import CELLS, process_of
 from tests.laws.helpers import EXACT, assert_close, probabilities
 from tokenloom.posteriors import Posterior
 
 K, L = 3, 2
-SCHEDULES = [EXACT, tl.CosineSchedule(eps=0.0), tl.GeometricSchedule(), tl.PolynomialSchedule(eps=1e-3, power=1.7)]
 TIMES = [0.2, 0.5, 0.85]
+STEPS = (4e-4, 2e-4, 1e-4)
 
 
 def at(process: tl.Process, t: float, states: int, aux: Tensor | None = None) -> tl.Noisy:
@@ -33,41 +34,29 @@ def limit_at_zero(slope: Tensor, half: Tensor, quarter: Tensor) -> Tensor:
 
 
 def rate_as_limit(process: tl.Process, noisy: tl.Noisy, prediction: Posterior | Tensor) -> Tensor:
-    slopes = []
-    for h in (4e-4, 2e-4, 1e-4):
-        law = process.bridge(noisy, noisy.t - h, prediction).dense()
-        slopes.append(off_diagonal(law, noisy.tokens) / h)
-    return limit_at_zero(*slopes)
+    laws = [process.bridge(noisy, noisy.t - h, prediction).dense() for h in STEPS]
+    return limit_at_zero(*(off_diagonal(law, noisy.tokens) / h for law, h in zip(laws, STEPS, strict=True)))
 
 
 def assert_limit(rates: Tensor, limit: Tensor) -> None:
     torch.testing.assert_close(rates, limit, rtol=1e-6, atol=1e-8)
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES, ids=lambda schedule: type(schedule).__name__)
 @pytest.mark.parametrize("t", TIMES)
-def test_reverse_and_conditional_rates_are_limits_of_the_bridges(schedule: tl.Schedule, t: float) -> None:
-    generator = torch.Generator().manual_seed(12)
-    processes = [
-        tl.Uniform(K, schedule=schedule),
-        tl.Masked(K, schedule=schedule),
-        tl.Interpolating(K, brute.random_pi(K, L), schedule=schedule),
-        tl.AbsorbingUniform(K, schedule=schedule),
-        tl.MaxCoupling(K, schedule=schedule),
-        tl.Hybrid(K, p_uniform=0.3, schedule=schedule),
-        tl.Process(tl.noise.Table(K, brute.random_pi(K, L)), tl.couplings.Absorbing(), schedule),
-        tl.Process(tl.noise.Table(K, brute.random_pi(K, L)), tl.couplings.Maximal(), schedule),
-    ]
-    for process in processes:
-        count = process.num_states**L
-        aux = torch.randint(0, K, (count, L), generator=generator) if process.lifted else None
-        noisy = at(process, t, process.num_states, aux)
-        logits = torch.randn(count, L, K, generator=generator, dtype=torch.float64)
-        x_0 = torch.randint(0, K, (count, L), generator=generator)
-        predictions: list[Posterior | Tensor] = [tl.Denoiser(logits), tl.LeaveOneOut(logits)]
-        for prediction in (*predictions, x_0):
-            rates = process.reverse_rates(noisy, prediction).off_diagonal()
-            assert_limit(rates, rate_as_limit(process, noisy, prediction))
+@pytest.mark.parametrize(("noise", "coupling"), [cell for cell in CELLS if cell[1] != "times"])
+def test_rates_are_limits_of_the_bridges_and_of_the_forward_transition(noise: str, coupling: str, t: float) -> None:
+    """For any prediction; under other schedules rates are as much faster (`test_grid.py`)."""
+    process, generator = process_of(noise, coupling), torch.Generator().manual_seed(12)
+    count = process.num_states**L
+    aux = torch.randint(0, K, (count, L), generator=generator) if process.lifted else None
+    noisy = at(process, t, process.num_states, aux)
+    logits = torch.randn(count, L, K, generator=generator, dtype=torch.float64)
+    x_0 = torch.randint(0, K, (count, L), generator=generator)
+    for endpoint in (tl.Denoiser(logits), tl.LeaveOneOut(logits), x_0):
+        assert_limit(process.reverse_rates(noisy, endpoint).off_diagonal(), rate_as_limit(process, noisy, endpoint))
+    if process.markov:
+        slopes = [off_diagonal(process.forward(noisy, noisy.t + h).dense(), noisy.tokens) / h for h in STEPS]
+        assert_limit(process.forward_rates(noisy).off_diagonal(), limit_at_zero(*slopes))
 
 
 @pytest.mark.parametrize("t", TIMES)
@@ -78,16 +67,7 @@ def test_linear_rate_has_the_closed_form_of_the_paper(t: float) -> None:
     own = probabilities(mu).gather(-1, noisy.tokens.unsqueeze(-1))
     bracket = 1 - K * alpha / (1 + (K - 1) * alpha) * own + K * alpha / (1 - alpha) * probabilities(mu)
     paper = off_diagonal(1 / alpha / K * bracket, noisy.tokens)
-    assert_close(process.reverse_rates(noisy, mu).off_diagonal(), paper)
-
-
-@pytest.mark.parametrize("t", TIMES)
-def test_linear_rate_of_a_denoiser_is_the_canonical_rate_of_its_leave_one_out(t: float) -> None:
-    process = tl.Uniform(K, schedule=EXACT)
-    noisy = at(process, t, K)
-    mu = tl.Denoiser(torch.randn(K**L, L, K, generator=torch.Generator().manual_seed(14), dtype=torch.float64))
-    nu = tl.convert(mu, tl.LeaveOneOut, noisy.tokens, noisy.alpha_t, process)
-    assert_close(process.reverse_rates(noisy, mu).off_diagonal(), process.reverse_rates(noisy, nu).off_diagonal())
+    assert_close(process.reverse_rates(noisy, mu).off_diagonal(), paper, "`eq:linear-bridge-extension-udm`, its rate")
 
 
 @pytest.mark.parametrize("t", TIMES)
@@ -99,22 +79,8 @@ def test_reverse_rate_is_the_forward_rate_times_the_score(t: float) -> None:
         nu = tl.Oracle(p0, process).predict(noisy)
         score = tl.convert(nu, tl.Score, noisy.tokens, noisy.alpha_t, process).log_ratios.exp()
         back = process.forward_rates(noisy).dense().gather(-1, noisy.tokens.unsqueeze(-1))
-        assert_close(process.reverse_rates(noisy, nu).off_diagonal(), off_diagonal(back * score, noisy.tokens))
-
-
-@pytest.mark.parametrize("schedule", SCHEDULES, ids=lambda schedule: type(schedule).__name__)
-@pytest.mark.parametrize("t", TIMES)
-def test_forward_rates_are_limits_of_the_forward_transition(schedule: tl.Schedule, t: float) -> None:
-    for process in (
-        tl.Uniform(K, schedule=schedule),
-        tl.Masked(K, schedule=schedule),
-        tl.Hybrid(K, p_uniform=0.3, schedule=schedule),
-    ):
-        noisy = at(process, t, process.num_states)
-        slopes = [
-            off_diagonal(process.forward(noisy, noisy.t + h).dense(), noisy.tokens) / h for h in (4e-4, 2e-4, 1e-4)
-        ]
-        assert_limit(process.forward_rates(noisy).off_diagonal(), limit_at_zero(*slopes))
+        rates = process.reverse_rates(noisy, nu).off_diagonal()
+        assert_close(rates, off_diagonal(back * score, noisy.tokens), "`eq:reverse-score`")
 
 
 @pytest.mark.parametrize("t", TIMES)
@@ -133,7 +99,7 @@ def test_max_coupling_rates_reverse_each_other_given_x_0(t: float) -> None:
         expected = torch.zeros(K, K, dtype=torch.float64)
         expected[:, clean] = 1 / t
         expected[clean, clean] = 0
-        assert_close(reverse, expected)
+        assert_close(reverse, expected, "`prop:uniform-max-coupling-rate`")
 
 
 @pytest.mark.parametrize("t", TIMES)

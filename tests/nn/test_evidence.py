@@ -70,24 +70,16 @@ def moved(network: Transformer, tokens: Tensor, other: Tensor, evidence: Tensor)
     return change
 
 
-@every_network
-def test_a_token_worth_nothing_does_not_change_the_output_in_one_bit(kind: str) -> None:
-    place, tokens, other, evidence = at_every_position()
-    assert moved(built(kind), tokens, other, evidence.scatter(1, place.unsqueeze(1), 0.0)).max() == 0
+WORTH = [(0.0, 0.0, 0.0), (1e-9, 0.0, 1e-5), (0.05, 1e-4, math.inf), (20.0, 1e-4, math.inf), (math.inf, 1e-4, math.inf)]
+"""An evidence, and by how much the output moves with the token: not in one bit, next to nothing, or visibly."""
 
 
 @every_network
-@pytest.mark.parametrize("evidence", [0.05, 20.0, math.inf])
-def test_a_token_worth_something_does(kind: str, evidence: float) -> None:
+@pytest.mark.parametrize(("evidence", "least", "most"), WORTH)
+def test_the_output_depends_on_a_token_by_its_evidence(kind: str, evidence: float, least: float, most: float) -> None:
     place, tokens, other, others = at_every_position()
-    assert (moved(built(kind), tokens, other, others.scatter(1, place.unsqueeze(1), evidence)) > 1e-4).all()
-
-
-@every_network
-def test_a_token_worth_next_to_nothing_changes_next_to_nothing(kind: str) -> None:
-    """The end of the axis is no jump."""
-    place, tokens, other, others = at_every_position()
-    assert moved(built(kind), tokens, other, others.scatter(1, place.unsqueeze(1), 1e-9)).max() < 1e-5
+    change = moved(built(kind), tokens, other, others.scatter(1, place.unsqueeze(1), evidence))
+    assert bool(((change >= least) & (change <= most)).all())
 
 
 @every_network
@@ -196,15 +188,6 @@ def test_saving_and_loading_keep_a_network_that_reads_the_evidence(kind: str, tm
     assert isinstance(prediction, tl.LeaveOneOut)
     assert isinstance(again, tl.LeaveOneOut)
     assert torch.equal(prediction.logits, again.logits)
-
-
-def test_a_trained_and_a_fresh_network_have_the_same_names() -> None:
-    """A network without evidence is unchanged: no weight of it moved when evidence came."""
-    plain = DiT(replace(SMALL, conditioning="time"))
-    assert {name.split(".")[0] for name, _ in plain.named_parameters()} == {
-        "embedding", "time", "blocks", "modulation", "norm", "head",
-    }  # fmt: skip
-    assert not plain.reads_evidence
 
 
 @every_network

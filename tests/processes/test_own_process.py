@@ -18,6 +18,7 @@ from tests.statistics import assert_frequencies
 from tokenloom.cells import PROCESSES
 from tokenloom.cli import main
 from tokenloom.couplings import COUPLINGS, Absorbing, Coupling, Lifted, Markov, Maximal, Timed, TransitionTimes
+from tokenloom.couplings.steps import Endpoint
 from tokenloom.drawing.randomness import Randomness
 from tokenloom.noise import NOISES, Law, Noise, TableLaw
 from tokenloom.objectives.nelbo import continuous_bound
@@ -115,56 +116,27 @@ def zipf_law(size: int = K) -> Tensor:
     return weights / weights.sum()
 
 
-def pair_law(coupling: Coupling, pi: Tensor, alpha_s: float, alpha_t: float, shown: float | None) -> Tensor:
-    """q(x_s, x_t | x_0, shown) as [x_0, x_s, x_t], from the definition of the path; `shown` is U, or tau in time."""
+def pair_law(pi: Tensor, rho: float, alpha_s: float, alpha_t: float) -> Tensor:
+    """q(x_s, x_t | x_0) of `Blend` as [x_0, x_s, x_t], from the definition of the two paths."""
     eye = torch.eye(len(pi), dtype=torch.float64)
-    clean, same = eye[:, :, None], eye[None]
-    if isinstance(coupling, Blend):
-        parts = [pair_law(each, pi, alpha_s, alpha_t, None) for each in (Markov(), Maximal())]
-        return coupling.rho * parts[0] + (1 - coupling.rho) * parts[1]
-    if isinstance(coupling, Absorbing):
-        assert shown is not None
-        return pair_law(Markov(), eye[int(shown)], alpha_s, alpha_t, None)
-    if isinstance(coupling, Markov):
-        kept = alpha_t / alpha_s
-        return (alpha_s * clean + (1 - alpha_s) * pi[:, None]) * (kept * same + (1 - kept) * pi)
-    stays, moves, noise = clean * eye[:, None, :], clean * pi, (same * pi).expand(len(pi), -1, -1)
-    if isinstance(coupling, TransitionTimes):
-        assert shown is not None
-        return stays if 1 - shown < alpha_t else moves if 1 - shown < alpha_s else noise
-    return alpha_t * stays + (alpha_s - alpha_t) * moves + (1 - alpha_s) * noise
+    clean, same, kept = eye[:, :, None], eye[None], alpha_t / alpha_s
+    markov = (alpha_s * clean + (1 - alpha_s) * pi[:, None]) * (kept * same + (1 - kept) * pi)
+    maximal = alpha_t * clean * eye[:, None] + (alpha_s - alpha_t) * clean * pi + (1 - alpha_s) * same * pi
+    return rho * markov + (1 - rho) * maximal
 
 
-def shown_by(coupling: Coupling, alpha_s: float, alpha_t: float) -> list[float | None]:
-    """Everything a state may show: each U, or tau before s, between s and t, and after t."""
-    if isinstance(coupling, Absorbing):
-        return [float(u) for u in range(K)]
-    if isinstance(coupling, TransitionTimes):
-        s, t = 1 - alpha_s, 1 - alpha_t
-        return [tau for tau in (s / 2, (s + t) / 2, (t + 1) / 2) if tau > 0 and (tau <= t or t < 1)]
-    return [None]
-
-
-def assert_bayes(process: Process, pi: Tensor, alpha_s: float, alpha_t: float) -> None:
+def assert_bayes(process: Process, pair: Tensor, alpha_s: float, alpha_t: float) -> None:
     """The bridge from x_0, and both averaged bridges of a one-position p_0, against Bayes' rule on the pair law."""
-    tokens = torch.arange(K).unsqueeze(1)
     level = torch.full((K,), alpha_t, dtype=torch.float64)
-    s = torch.full((K,), 1 - alpha_s, dtype=torch.float64)
-    for shown in shown_by(process.coupling, alpha_s, alpha_t):
-        pair = pair_law(process.coupling, pi, alpha_s, alpha_t, shown)
-        kind = torch.int64 if isinstance(process.coupling, Absorbing) else torch.float64
-        aux = None if shown is None else torch.full((K, 1), shown, dtype=kind)
-        noisy = tl.Noisy(tokens, 1 - level, level, aux)
-        for x_0 in range(K):
-            possible = pair[x_0].sum(0) > 0
-            law = process.bridge(noisy, s, torch.full((K, 1), x_0)).dense().squeeze(1)
-            assert_close(law[possible], (pair[x_0] / pair[x_0].sum(0)).T[possible])
-        joint = (ONE[:, None, None] * pair).sum(0)
-        possible = joint.sum(0) > 0
-        for predicts in (tl.Denoiser, tl.LeaveOneOut):
-            prediction = tl.Oracle(ONE, process, predicts=predicts).predict(noisy)
-            law = process.bridge(noisy, s, prediction).dense().squeeze(1)
-            assert_close(law[possible], (joint / joint.sum(0)).T[possible])
+    s = torch.full_like(level, 1 - alpha_s)
+    noisy = tl.Noisy(torch.arange(K).unsqueeze(1), 1 - level, level)
+    predictions = [tl.Oracle(ONE, process, predicts=kind).predict(noisy) for kind in (tl.Denoiser, tl.LeaveOneOut)]
+    average = (ONE[:, None, None] * pair).sum(0)
+    cases: list[tuple[Endpoint, Tensor]] = [(torch.full((K, 1), x_0), pair[x_0]) for x_0 in range(K)]
+    for endpoint, table in [*cases, *((prediction, average) for prediction in predictions)]:
+        possible = table.sum(0) > 0
+        law = process.bridge(noisy, s, endpoint).dense().squeeze(1)
+        assert_close(law[possible], (table / table.sum(0)).T[possible], "`eq:bridge-prob` of an own coupling")
 
 
 def assert_samples_p_0(process: Process, generator: torch.Generator) -> None:
@@ -182,29 +154,30 @@ def assert_marginals(process: Process, pi: Tensor, generator: torch.Generator) -
 
 
 @pytest.mark.parametrize("coupling", FOUR, ids=lambda coupling: type(coupling).__name__)
-def test_an_own_noise_goes_with_every_coupling(coupling: Coupling, generator: torch.Generator) -> None:
-    process = Process(Zipf(K), coupling, EXACT)
-    assert_marginals(process, zipf_law(), generator)
-    for alpha_s, alpha_t in STEPS:
-        assert_bayes(process, zipf_law(), alpha_s, alpha_t)
-    assert_samples_p_0(process, generator)
-
-
-@pytest.mark.parametrize("coupling", FOUR, ids=lambda coupling: type(coupling).__name__)
-def test_the_bound_of_an_own_noise_at_the_exact_posterior_is_the_entropy_where_it_is_tight(coupling: Coupling) -> None:
-    """Within five standard errors, a false alarm of 6e-7 at a fixed seed."""
-    oracle = tl.Oracle(P0, Process(Zipf(K), coupling))
-    generator = torch.Generator().manual_seed(0)
-    found = tl.nelbo(oracle, oracle.sample(800, generator), generator=generator)
-    gap = found.nats - oracle.entropy()
-    assert gap > -5 * found.standard_error
-    assert (gap < 5 * found.standard_error + 0.01) == oracle.process.tight == (coupling != Maximal())
+def test_an_own_noise_is_the_table_of_its_law_under_every_coupling(coupling: Coupling) -> None:
+    """Draws, steps and bounds are bit for bit those of `noise.Table`, which `laws/test_grid.py` holds to its laws."""
+    mine, table = (Process(noise, coupling, EXACT) for noise in (Zipf(K), tl.noise.Table(K, zipf_law()[None])))
+    t = torch.full((64,), 0.7, dtype=torch.float64)
+    x_0, found = torch.arange(K).repeat(L, 16).T, []
+    for process in (mine, table):
+        generator = torch.Generator().manual_seed(0)
+        noisy = process.corrupt(x_0, t, generator)
+        parts = [noisy.tokens, process.prior(64, L, generator).tokens]
+        for predicts in (tl.Denoiser, tl.LeaveOneOut):
+            oracle = tl.Oracle(P0, process, predicts=predicts)
+            prediction = oracle.predict(noisy)
+            parts += [process.bridge(noisy, t / 2, endpoint).dense() for endpoint in (prediction, x_0)]
+            parts.append(continuous_bound(process, predicts).per_token(prediction, x_0, noisy, process))
+            parts.append(tl.sample(oracle, 16, steps=4, generator=generator))
+        found.append(parts)
+    assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
+    assert mine.tight == table.tight == (coupling != Maximal())
 
 
 @pytest.mark.parametrize(
     ("coupling", "predicts"),
     [
-        *((Markov(), predicts) for predicts in (tl.LeaveOneOut, tl.Denoiser, tl.Score)),
+        *((Markov(), predicts) for predicts in (tl.LeaveOneOut, tl.Score)),
         *((coupling, tl.Denoiser) for coupling in (*FOUR[1:], Blend())),
     ],
     ids=lambda part: part.__name__ if isinstance(part, type) else type(part).__name__,
@@ -239,8 +212,8 @@ def test_an_own_coupling_goes_with_every_noise(
 ) -> None:
     process = Process(noise, Blend(rho), EXACT)
     assert_marginals(process, pi, generator)
-    for alpha_s, alpha_t in STEPS:
-        assert_bayes(process, pi, alpha_s, alpha_t)
+    for step in STEPS:
+        assert_bayes(process, pair_law(pi, rho, *step), *step)
     assert_samples_p_0(process, generator)
 
 
@@ -285,24 +258,19 @@ def test_the_bound_of_an_own_coupling_is_that_of_its_rates() -> None:
 
 
 def test_an_own_coupling_is_taken_for_neither_of_those_it_is_made_of() -> None:
-    """A clock without a closed integral is not asked for jumps, and noise that it does not exist for is refused."""
+    """Its clock has no closed integral and its way up depends on x_0: nothing asks it for jumps, a tight bound or a
+    step up, and noise that it does not exist for is refused."""
     process = Process(Zipf(K), Blend(0.5))
     assert process.name == "zipf/blend"
-    assert (process.one_way, process.lifted, process.reveals, process.has_jump_rates) == (False, False, False, True)
+    assert not any((process.one_way, process.lifted, process.reveals, process.markov, process.tight))
+    assert process.has_jump_rates
     assert not PREDICTORS["gillespie"].supports(process)
-    with pytest.raises(ValueError, match="the Maximal coupling needs noise that only grows"):
-        Process(tl.noise.MaskAndUniform(K), Blend())
-
-
-def test_an_own_coupling_whose_way_up_depends_on_x_0_is_not_markov() -> None:
-    """So its bound is not called tight, and no corrector asks it for a step up."""
-    process = Process(Zipf(K), Blend(0.5))
-    assert not process.markov
-    assert not process.tight
     assert not CORRECTORS["forward-backward"].supports(process)
     t = torch.tensor([0.5], dtype=torch.float64)
     with pytest.raises(ValueError, match="Zipf noise, Blend coupling is not Markov"):
         process.forward(process.corrupt(torch.zeros(1, L).long(), t), t + 0.1)
+    with pytest.raises(ValueError, match="the Maximal coupling needs noise that only grows"):
+        Process(tl.noise.MaskAndUniform(K), Blend())
 
 
 CAPABILITIES = ("lifted", "has_jump_rates", "all_or_nothing", "shows_auxiliary", "one_way", "reveals", "uniform_noise")
@@ -324,7 +292,8 @@ def test_an_own_lifted_coupling_can_do_what_its_laws_say(own: Coupling, like: Co
     assert torch.equal(seen[0].tokens, seen[1].tokens)
     assert (seen[0].absorbing is None) == (seen[1].absorbing is None) == (not mine.shows_auxiliary)
     prediction = tl.Denoiser(torch.randn(64, 3, K, generator=generator, dtype=torch.float64))
-    assert_close(*(process.bridge(noisy, t / 2, prediction).dense() for process in (mine, usual)))
+    one, other = (process.bridge(noisy, t / 2, prediction).dense() for process in (mine, usual))
+    assert_close(one, other)
 
 
 @pytest.mark.parametrize("own", [Together(), SharedU()], ids=["together", "shared"])

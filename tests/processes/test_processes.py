@@ -124,3 +124,9 @@ def test_a_whole_reverse_chain_ends_in_p_0(generator: torch.Generator) -> None:
             prediction = model.predict(state)
             state = process.move_to(state, process.bridge(state, time, prediction).draw(generator), time)
         assert_frequencies(torch.bincount(state.tokens.flatten(), minlength=K), p0)
+
+
+def test_an_unknown_device_is_named() -> None:
+    for draw in (lambda: tl.Uniform(K).prior(1, 2, device="list"), lambda: tl.RowGenerators([1], "list")):
+        with pytest.raises(ValueError, match=r"device must be .* cpu or cuda:0, got 'list'"):
+            draw()

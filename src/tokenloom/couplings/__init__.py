@@ -1,4 +1,4 @@
-"""How the path from x_0 to its noise is drawn: the second axis of a process, a coupling per file."""
+"""Laws of the path from x_0 to its noise: the second axis of a process, one coupling per file."""
 
 from tokenloom.couplings.absorbing import Absorbing as Absorbing
 from tokenloom.couplings.base import COUPLINGS as COUPLINGS

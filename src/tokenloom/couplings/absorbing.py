@@ -54,7 +54,7 @@ class Absorbing(Lifted, Chain):
         return self.resampling_law(process, x_0, x_s).draw(generator)
 
     def resampling_law(self, process: "Process", x_0: Tokens, x_s: Noisy) -> Mixture:
-        """The law of U_s given x_0 and x_s, as above."""
+        """Return the law of U_s given x_0 and x_s, as above."""
         lost = probability_lost(process, x_0, x_s)
         weights = branches(lost, torch.zeros_like(lost), 1 - lost)
         return Mixture(weights, x_s.tokens, x_0, process.masses.law(x_s, x_s.t))

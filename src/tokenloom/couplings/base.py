@@ -1,4 +1,4 @@
-r"""How the path from x_0 to its noise is drawn, and what of it a state shows.
+r"""The path from x_0 to its noise, and the part of it that a state shows.
 
 Given what is shown, a position still has its clean token with probability `level` (alpha) and is noise otherwise, with
 mass m at x_t.  Going down from t to s, of the noise at x_t a share a = `clean` came after s and is clean at s, and a
@@ -46,25 +46,21 @@ class Coupling(ABC):
     def check(self, process: "Process") -> None:  # noqa: B027  # most exist for every noise
         """Raise unless this coupling exists for the noise of a process."""
 
-    # ---------------------------------------------------------------- what is noise
-
     def level(self, process: "Process", noisy: Noisy) -> PerPosition:
-        """The probability that a position still has its clean token, given what the state shows."""
+        """Return the probability that a position still has its clean token, given what the state shows."""
         return noisy.alpha_t.double()[:, None].expand(noisy.tokens.shape)
 
     def remains(self, process: "Process", noisy: Noisy) -> PerPosition:
-        """The probability that corruption leaves a token in place: the level, unless the network is blind to it."""
+        """Return the probability that corruption leaves a token: the level, unless the network does not see it."""
         return self.level(process, noisy)
 
     def law(self, process: "Process", noisy: Noisy) -> Law:
-        """The law of a lost token, given what the state shows."""
+        """Return the law of a lost token, given what the state shows."""
         return process.masses.law(noisy, noisy.t)
 
     def mass(self, process: "Process", noisy: Noisy) -> PerPosition:
-        """The probability of being noise and x_t, given what the state shows."""
+        """Return the probability of being noise and x_t, given what the state shows."""
         return process.masses.mass(noisy)
-
-    # ---------------------------------------------------------------- the way down
 
     @abstractmethod
     def shares(self, process: "Process", noisy: Noisy, s: PerRow) -> tuple[PerPosition, PerPosition]:
@@ -72,17 +68,15 @@ class Coupling(ABC):
 
     @abstractmethod
     def rates(self, process: "Process", noisy: Noisy) -> tuple[PerPosition, PerPosition]:
-        """The derivatives of a and b in t at s = t, for 0 < alpha_t < 1; any if m = 0."""
-
-    # ---------------------------------------------------------------- what a network is shown
+        """Return the derivatives of a and b in t at s = t, for 0 < alpha_t < 1; any if m = 0."""
 
     def network_input(self, process: "Process", noisy: Noisy) -> NetworkInput:
-        """The state as a network reads it."""
+        """Turn a state into what a network reads."""
         absorbing = noisy.aux if process.shows_auxiliary else None
         return NetworkInput(noisy.tokens, noisy.t, noisy.alpha_t, absorbing, noisy.given)
 
     def mask(self, process: "Process") -> int | None:
-        """The id that a network is shown for a lost token, where there is one."""
+        """Return the id that a network is shown for a lost token, where there is one."""
         return process.noise.mask
 
 
@@ -92,11 +86,11 @@ class Chain(Coupling):
 
     @abstractmethod
     def kept(self, process: "Process", noisy: Noisy, t: PerRow) -> tuple[PerPosition, Law]:
-        """The probability that a token is not lost between the state's time and a later one, and what a lost one is."""
+        """Return the probability that a token is not lost until a later time, and the law of a lost one."""
 
     @abstractmethod
     def loss_rate(self, process: "Process", noisy: Noisy) -> tuple[PerPosition, Law]:
-        """The rate at which the way up loses a token, and what it becomes."""
+        """Return the rate at which the way up loses a token, and the law of what it becomes."""
 
 
 @dataclass(frozen=True)
@@ -105,11 +99,11 @@ class Clocked(Coupling):
 
     @abstractmethod
     def later(self, process: "Process", t: PerRow, waiting: PerRow) -> PerRow:
-        """The earlier time at which the integral of a + b's rates, over `pace`, is `waiting`."""
+        """Return the earlier time at which the integral of a + b's rates, over `pace`, is `waiting`."""
 
     @abstractmethod
     def pace(self, process: "Process", noisy: Noisy) -> PerPosition:
-        """How many times faster than `later` the clock of each position runs; 0 where nothing jumps."""
+        """Return the speed of each position's clock, in units of that of `later`; 0 where nothing jumps."""
 
 
 @dataclass(frozen=True)
@@ -182,7 +176,7 @@ class Timed(Lifted):
     """
 
     def lost(self, noisy: Noisy) -> Flags:
-        """Flags of tau <= t."""
+        """Return flags of tau <= t."""
         lost = shown(noisy, "the transition times tau") <= noisy.t[:, None]
         return lost if noisy.given is None else lost & ~noisy.given
 
@@ -220,7 +214,7 @@ def probability_lost(process: "Process", x_0: Tokens, x_s: Noisy) -> PerPosition
 
 
 def shown(noisy: Noisy, what: str) -> Float[Tensor, "batch length"] | Tokens:
-    """The auxiliary variable of a state, which must have one."""
+    """Return the auxiliary variable of a state, which must have one."""
     if noisy.aux is None:
         raise ValueError(f"the state lacks {what}, its auxiliary variable; corrupt() and prior() provide it")
     return noisy.aux

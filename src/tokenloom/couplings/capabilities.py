@@ -1,4 +1,4 @@
-"""What a process can do, asked of its noise and its coupling: no flag is set beside them.
+"""The capabilities of a process, read from its noise and its coupling: no flag is set beside them.
 
 A sampler, an objective or a network states what it needs in these words, so that a new noise or coupling is supported
 wherever its laws fit.
@@ -34,38 +34,38 @@ class Capabilities:
 
     @property
     def sequential(self) -> bool:
-        """Whether positions are drawn one after the other, each given the ones before it."""
+        """True if positions are drawn one after the other, each given the ones before it."""
         return isinstance(self.coupling, LeftToRight)
 
     @property
     def lifted(self) -> bool:
-        """Whether a state carries an auxiliary variable, which `resample` can redraw given x_0 and x_s."""
+        """True if a state carries an auxiliary variable, which `resample` can redraw given x_0 and x_s."""
         return isinstance(self.coupling, Lifted)
 
     @property
     def has_jump_rates(self) -> bool:
-        """Whether the reverse chain jumps at random times; given tau they are known."""
+        """True if the reverse chain jumps at random times; given tau they are known."""
         return not isinstance(self.coupling, Timed | LeftToRight)
 
     @property
     def has_bridge(self) -> bool:
-        """Whether there is a chain of single steps down: not with times fixed where some noise mass falls."""
+        """True if there is a chain of single steps down: not with times fixed where some noise mass falls."""
         fixed = isinstance(self.coupling, Timed) and not isinstance(self.masses, StillMasses)
         return not self.sequential and not fixed
 
     @property
     def markov(self) -> bool:
-        """Whether x_t given x_s, and what is shown, does not depend on x_0."""
+        """True if x_t given x_s, and what is shown, does not depend on x_0."""
         return isinstance(self.coupling, Chain) or self._maximal_is_markov
 
     @property
     def _maximal_is_markov(self) -> bool:
-        """Where w is 0 or 1 at every clean token, the maximal coupling is the Markov one."""
+        """True if w is 0 or 1 at every clean token: then the maximal coupling is the Markov one."""
         return isinstance(self.coupling, Maximal) and not self.masses.support.sometimes
 
     @property
     def chain(self) -> Chain:
-        """The coupling that adds noise to a state."""
+        """Return the coupling that adds noise to a state."""
         if isinstance(self.coupling, Chain):
             return self.coupling
         if self._maximal_is_markov:
@@ -76,57 +76,57 @@ class Capabilities:
 
     @property
     def one_way(self) -> bool:
-        """Whether a token changes at most once on the way down, to its clean token."""
+        """True if a token changes at most once on the way down, to its clean token."""
         return not self.sequential and isinstance(self.path, OneWay)
 
     @property
     def reveals(self) -> bool:
-        """Whether a token may tell x_0 for certain before t = 0: then a clean token among noisy ones shows as such."""
+        """True if a token may tell x_0 for certain before t = 0: then a clean token among noisy ones shows as such."""
         return not self.sequential and (self.lifted or self.masses.support.never)
 
     @property
     def all_or_nothing(self) -> bool:
-        """Whether a token either tells x_0 for certain or says nothing of it, as a mask does."""
+        """True if a token either tells x_0 for certain or says nothing of it, as a mask does."""
         return isinstance(self.coupling, Timed) or self.masses.support.empty
 
     @property
     def uniform_noise(self) -> bool:
-        """Whether a lost token is uniform on the vocabulary, at every position and time, as far as is shown."""
+        """True if a lost token is uniform on the vocabulary, at every position and time, as far as is shown."""
         return self._still(UniformLaw) and not self._shows_noise
 
     @property
     def masking(self) -> bool:
-        """Whether a lost token is the mask and nothing else."""
+        """True if a lost token is the mask and nothing else."""
         return not self.sequential and self._still(PointLaw) and self.masses.support.empty
 
     @property
     def shows_auxiliary(self) -> bool:
-        """Whether the network reads the auxiliary variable beside the tokens; of a point mass it says nothing."""
+        """True if the network reads the auxiliary variable beside the tokens; of a point mass it says nothing."""
         return self._shows_noise and not self._is_point
 
     @property
     def _shows_noise(self) -> bool:
-        """Whether what is shown changes the law of a lost token."""
+        """True if what is shown changes the law of a lost token."""
         return type(self.coupling).law is not Coupling.law
 
     @property
     def tight(self) -> bool:
-        """Whether the bound at the exact posterior is the likelihood."""
+        """True if the bound at the exact posterior is the likelihood."""
         return self.markov or self.sequential
 
     def bounded(self, predicts: type[Posterior]) -> bool:
-        """Whether the bound of finite logits is finite at t = 0: not a denoiser's, where noise can produce the data."""
+        """True if the bound of finite logits is finite at t = 0: not a denoiser's, where noise can produce the data."""
         return predicts is not Denoiser or self.all_or_nothing
 
     @property
     def preferred(self) -> type[OverTokens]:
-        """What a reverse step is made from where the model predicts a score: it exists at every state."""
+        """The representation that exists at every state, for steps of a model that predicts a score."""
         return Denoiser if self.lifted or self.all_or_nothing else LeaveOneOut
 
     def step_representation(self, predicts: type[Posterior]) -> type[OverTokens]:
-        """What a reverse step is made from where the model predicts this: the same if possible."""
+        """Return the representation that a reverse step uses: the predicted one, or `preferred` for a score."""
         return self.preferred if predicts is Score else predicts  # type: ignore[return-value]
 
     def _still(self, kind: type[Law]) -> bool:
-        """Whether the noise stands still and has this structure."""
+        """True if the noise stands still and has this structure."""
         return isinstance(self.masses, StillMasses) and isinstance(self.masses.fixed, kind)

@@ -40,7 +40,7 @@ class LeftToRight(OneWay):
         return torch.ones(noisy.tokens.shape, device=noisy.tokens.device, dtype=torch.float64)
 
     def network_input(self, process: "Process", noisy: Noisy) -> NetworkInput:
-        """The tokens; a causal network is not conditioned on the time."""
+        """Return the tokens; a causal network is not conditioned on the time."""
         return replace(super().network_input(process, noisy), time=torch.zeros_like(noisy.t))
 
     def found(self, process: "Process", noisy: Noisy, s: PerRow) -> PerPosition:

@@ -29,7 +29,7 @@ class Maximal(OneWay):
     """One path per token, of which nothing is shown."""
 
     def loss_rate_given(self, process: "Process", noisy: Noisy, x_0: Tokens) -> tuple[PerPosition, Law]:
-        """The rate of the way up: from x_0 to a draw of w, -alpha' / (alpha + m(x_0)); from any other token, none."""
+        """Return the rate of the way up: -alpha' / (alpha + m(x_0)) from x_0 to a draw of w, 0 from other tokens."""
         still = noisy.tokens == x_0
         total = noisy.alpha_t.double()[:, None] + process.masses.mass(noisy)
         rate = -process.alpha_prime(noisy.t)[:, None] / torch.where(still, total, 1)

@@ -34,17 +34,16 @@ class Branches:
     """The law w."""
 
     def dense(self) -> Float[Tensor, "batch length states"]:
-        """The weighted sum over all states, in float64: where float32 underflows, a logarithm has no gradient."""
+        """Sum the branches over all states, in float64: where float32 underflows, a logarithm has no gradient."""
         noise_law = self.noise.log_probs(self.stay.device).exp()
-        nu = self._prediction_over(noise_law.shape[-1]).double()
+        states = noise_law.shape[-1]
+        if self.prediction.is_floating_point():
+            nu = torch.softmax(self.prediction, -1, dtype=torch.float64)
+            nu = torch.nn.functional.pad(nu, (0, states - nu.shape[-1]))
+        else:
+            nu = torch.nn.functional.one_hot(self.prediction, states).double()
         stay, prediction, noise = (weight.unsqueeze(-1) for weight in self.weights.unbind(-1))
         return (prediction * nu + noise * noise_law).scatter_add(-1, self.stay.unsqueeze(-1), stay.to(nu.dtype))
-
-    def _prediction_over(self, num_states: int) -> Tensor:
-        if not self.prediction.is_floating_point():
-            return torch.nn.functional.one_hot(self.prediction, num_states)
-        nu = torch.softmax(self.prediction, -1, dtype=torch.float64)
-        return torch.nn.functional.pad(nu, (0, num_states - nu.shape[-1]))
 
 
 @dataclass(frozen=True)
@@ -52,20 +51,17 @@ class Mixture(Branches):
     """A law: the weights sum to 1."""
 
     def log_probs(self) -> StateLogProbs:
-        """The law over all states."""
+        """Return the law over all states."""
         return self.dense().log()
 
     def draw(self, generator: Randomness | None = None) -> Tokens:
-        """Two uniform numbers per position: one for the branch, one for the token."""
+        """Draw one token per position, from two uniform numbers: one for the branch, one for the token."""
         return self.invert(*uniform_pair(self.stay, generator))
 
     def invert(self, branch_number: PerPosition, u: PerPosition) -> Tokens:
-        """The draw that two uniform numbers per position stand for; a small `branch_number` stays."""
+        """Invert two uniform numbers per position into a draw; a small `branch_number` stays."""
         branch = invert(self.weights, branch_number)
-        jumped = torch.where(branch == NOISE, self.noise.draw(u), self.stay)
-        return self._draw_predictions(jumped, branch == PREDICTION, u)
-
-    def _draw_predictions(self, tokens: Tokens, where: Tensor, u: PerPosition) -> Tokens:
+        tokens, where = torch.where(branch == NOISE, self.noise.draw(u), self.stay), branch == PREDICTION
         if not self.prediction.is_floating_point():
             return torch.where(where, self.prediction, tokens)
         if where.is_cpu:  # elsewhere the host would have to wait for their number
@@ -78,18 +74,18 @@ class Rates(Branches):
     """Jump rates: the weights are rates of a jump to a draw of the prediction or of the noise; nothing stays."""
 
     def off_diagonal(self) -> Float[Tensor, "batch length states"]:
-        """The rate from x_t to each other state; 0 at x_t, where a jump changes nothing."""
+        """Return the rate from x_t to each other state; 0 at x_t, where a jump changes nothing."""
         return self.dense().scatter(-1, self.stay.unsqueeze(-1), 0.0)
 
     def elsewhere(self) -> Float[Tensor, "batch length 3"]:
-        """The rates of jumps that change the token; summed over branches, the rate of leaving x_t."""
+        """Return the rates of jumps that change the token; summed over branches, the rate of leaving x_t."""
         predicted = self._other_tokens().sum(-1)
         leaving = 1 - self.noise.probability_of(self.stay)
         shares = branches(torch.zeros_like(predicted), predicted, leaving)
         return torch.where(shares > 0, self.weights * shares, 0)  # an infinite rate to where it is goes nowhere
 
     def invert_elsewhere(self, branch_number: PerPosition, u: PerPosition) -> Tokens:
-        """The other token that two uniform numbers per position stand for; x_t where there is no other."""
+        """Invert two uniform numbers per position into a token other than x_t; x_t where there is no other."""
         rates, others = self.elsewhere(), self._other_tokens()
         possible = rates.sum(-1) > 0
         branch = invert(torch.where(possible.unsqueeze(-1), rates, 1), branch_number)
@@ -98,7 +94,7 @@ class Rates(Branches):
         return torch.where(possible, jumped, self.stay)
 
     def _other_tokens(self) -> Float[Tensor, "batch length vocab"]:
-        """The prediction's probabilities, with 0 at x_t."""
+        """Return the prediction's probabilities, with 0 at x_t."""
         nu = probabilities(self.prediction)
         is_token = self.stay < nu.shape[-1]
         index = torch.where(is_token, self.stay, 0).unsqueeze(-1)
@@ -106,6 +102,6 @@ class Rates(Branches):
 
 
 def branches(stay: Tensor, prediction: Tensor, noise: Tensor) -> Float[Tensor, "batch length 3"]:
-    """The three weights, broadcast against each other."""
+    """Stack the three weights, broadcast against each other."""
     zero = torch.zeros_like(stay + prediction + noise)
     return torch.stack([stay + zero, prediction + zero, noise + zero], -1)

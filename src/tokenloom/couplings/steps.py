@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from tokenloom.couplings.maximal import Maximal
 from tokenloom.couplings.mixtures import Mixture, Rates, branches
 from tokenloom.drawing.log_space import split_probability
 from tokenloom.posteriors import Denoiser, OverTokens, Posterior
@@ -19,18 +20,18 @@ if TYPE_CHECKING:
     from tokenloom.process import Process
 
 Endpoint = Posterior | Tokens
-"""Where a bridge ends: x_0 itself, or a law of it."""
+"""The end of a bridge: x_0 itself, or a law of it."""
 
 
 def bridge(process: "Process", noisy: Noisy, s: PerRow, endpoint: Endpoint) -> Mixture:
-    """The law of x_s given x_t and the endpoint, for s < t; see `Process.bridge`."""
+    """Return the law of x_s given x_t and the endpoint, for s < t; see `Process.bridge`."""
     values = _values(endpoint)
     weights = _weights(process, noisy, endpoint, values, *process.path.shares(process, noisy, s))
     return Mixture(_held(noisy, *weights, 1.0), noisy.tokens, values, process.masses.law(noisy, s))
 
 
 def reverse_rates(process: "Process", noisy: Noisy, endpoint: Endpoint) -> Rates:
-    """Rates of the chain that runs from t = 1 down to 0; see `Process.reverse_rates`."""
+    """Return rates of the chain that runs from t = 1 down to 0; see `Process.reverse_rates`."""
     values = _values(endpoint)
     _, predicted, noise = _weights(process, noisy, endpoint, values, *process.path.rates(process, noisy))
     held = _held(noisy, torch.zeros_like(predicted), predicted, noise, 0.0)
@@ -52,8 +53,18 @@ def forward(process: "Process", noisy: Noisy, t: PerRow) -> Mixture:
     return Mixture(weights, noisy.tokens, noisy.tokens, law)
 
 
+def forward_rates(process: "Process", noisy: Noisy, x_0: Tokens | None = None) -> Rates:
+    """Return rates of the noising chain; the maximal coupling needs x_0."""
+    if isinstance(process.coupling, Maximal) and x_0 is not None:
+        rate, law = process.coupling.loss_rate_given(process, noisy, x_0)
+    else:
+        rate, law = process.chain.loss_rate(process, noisy)
+    nothing = torch.zeros_like(rate)
+    return Rates(_held(noisy, nothing, nothing, rate, 0.0), noisy.tokens, noisy.tokens, law)
+
+
 def stay_bound(process: "Process", noisy: Noisy, s: PerRow) -> PerPosition:
-    """The least probability of staying in `bridge`, whatever is predicted: 1 - a - b, where x_t may be noise.
+    """Return the least probability of staying in `bridge`, whatever is predicted: 1 - a - b, where x_t may be noise.
 
     A position whose uniform number falls below it stays, and needs no prediction.
     """
@@ -62,26 +73,26 @@ def stay_bound(process: "Process", noisy: Noisy, s: PerRow) -> PerPosition:
 
 
 def rate_bound(process: "Process", noisy: Noisy) -> PerPosition:
-    """The largest rate of a jump, jumps to x_t itself included, whatever is predicted."""
+    """Return the largest rate of a jump, jumps to x_t itself included, whatever is predicted."""
     clean, fresh = process.path.rates(process, noisy)
     return torch.where(movable(process, noisy), clean + fresh, 0)
 
 
 def movable(process: "Process", noisy: Noisy) -> Tensor:
-    """Flags of the positions whose token may be noise; the others are clean or given, and stay."""
+    """Return flags of the positions whose token may be noise; the others are clean or given, and stay."""
     noise = process.path.mass(process, noisy) > 0
     return noise if noisy.given is None else noise & ~noisy.given
 
 
 def _values(endpoint: Endpoint) -> Tensor:
-    """The logits of a law of clean tokens, or clean tokens."""
+    """Return the logits of a law of clean tokens, or clean tokens."""
     return endpoint.logits if isinstance(endpoint, OverTokens) else endpoint  # type: ignore[return-value]
 
 
 def _weights(
     process: "Process", noisy: Noisy, endpoint: Endpoint, values: Tensor, clean: PerPosition, fresh: PerPosition
 ) -> tuple[PerPosition, PerPosition, PerPosition]:
-    """The weights of staying, prediction and noise of `base.py`, from a and b; the last two from their derivatives too.
+    """Return the weights of staying, prediction and noise of `base.py`, from a and b or from their derivatives.
 
     Staying is a sum of what is known not to be lost and of what was lost before s: no difference of near numbers.
     """
@@ -105,7 +116,7 @@ def _weights(
 
 
 def _held(noisy: Noisy, stay: Tensor, predicted: Tensor, noise: Tensor, held: float) -> Tensor:
-    """The three weights, where given positions do nothing but stay."""
+    """Return the three weights, where given positions do nothing but stay."""
     weights = branches(stay, predicted, noise)
     if noisy.given is None:
         return weights

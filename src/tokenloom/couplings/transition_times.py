@@ -60,6 +60,7 @@ class TransitionTimes(Timed, Chain):
         lost = uniform(shape, generator, device) < probability_lost(process, x_0, x_s)
         u = uniform(shape, generator, device)
         before = process.masses.time_at_lost((1 - alpha) * u).minimum(bound)
+        # strictly after s, whatever the inverse rounds to: a kept token must not count as lost
         after = process.masses.time_at_lost(1 - alpha * u).maximum(bound.nextafter(bound + 1))
         return torch.where(lost, before, after)
 
@@ -68,6 +69,6 @@ class TransitionTimes(Timed, Chain):
         return (~lost).double(), self.law(process, noisy)
 
     def loss_rate(self, process: "Process", noisy: Noisy) -> tuple[PerPosition, Law]:
-        """The hazard of tau at t where it has not come yet; a lost token rests."""
+        """Return the hazard of tau at t where it has not come yet; a lost token rests."""
         beta = -process.alpha_prime(noisy.t) / noisy.alpha_t.double()
         return beta[:, None] * ~self.lost(noisy), self.law(process, noisy)

@@ -24,11 +24,7 @@ BLOCK = 256
 
 @checked
 def draw(logits: Float[Tensor, "*shape vocab"], generator: Randomness | None = None) -> Int[Tensor, "*shape"]:
-    """One token per row from softmax(logits).
-
-    Raises:
-        ValueError: If a row holds NaN, +inf or nothing but -inf.
-    """
+    """Draw one token per row from softmax(logits)."""
     check_finite_maximum("logits", logits)
     return invert(probabilities(logits), uniform(tuple(logits.shape[:-1]), generator, logits.device))
 
@@ -36,7 +32,7 @@ def draw(logits: Float[Tensor, "*shape vocab"], generator: Randomness | None = N
 def draw_each(
     logits: Float[Tensor, "batch length vocab"], u: Float[Tensor, "batch length"]
 ) -> Int[Tensor, "batch length"]:
-    """One token from softmax(logits) at every position, for its uniform number."""
+    """Draw one token from softmax(logits) at every position, from its uniform number."""
     rows, numbers = logits.flatten(0, 1), u.flatten()
     drawn = by_chunks(len(rows), rows.shape[-1], lambda part: invert(probabilities(rows[part]), numbers[part]))
     return drawn.view(u.shape)
@@ -45,7 +41,7 @@ def draw_each(
 def draw_where(
     logits: Float[Tensor, "batch length vocab"], where: Bool[Tensor, "batch length"], u: Float[Tensor, "batch length"]
 ) -> Int[Tensor, "positions"]:
-    """One token from softmax(logits) at each flagged position, for its uniform number."""
+    """Draw one token from softmax(logits) at each flagged position, from its uniform number."""
     row, column = where.nonzero(as_tuple=True)
     return by_chunks(
         len(row),
@@ -55,7 +51,7 @@ def draw_where(
 
 
 def draw_uniform_tokens(u: Float[Tensor, "*shape"], vocab_size: int) -> Int[Tensor, "*shape"]:
-    """Tokens uniform on 0..vocab_size-1 from uniform numbers."""
+    """Turn uniform numbers into tokens uniform on 0..vocab_size-1."""
     return (u * vocab_size).long().clamp(max=vocab_size - 1)
 
 
@@ -65,7 +61,7 @@ def probabilities(logits: Float[Tensor, "*shape vocab"]) -> Float[Tensor, "*shap
 
 
 def invert(weights: Float[Tensor, "*shape vocab"], u: Float[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
-    """The index where the cumulative law of `weights` (not negative, any positive sum) first exceeds `u`."""
+    """Return the index where the cumulative law of `weights` (not negative, any positive sum) first exceeds `u`."""
     vocab_size = weights.shape[-1]
     if vocab_size <= 2 * BLOCK:
         return _invert_directly(weights, u)[0]
@@ -77,7 +73,7 @@ def invert(weights: Float[Tensor, "*shape vocab"], u: Float[Tensor, "*shape"]) -
 
 
 def invert_shared(weights: Float[Tensor, "vocab"], u: Float[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
-    """The same for one law that all positions share."""
+    """`invert` for one law that all positions share: its cumulative law is formed once."""
     cumulative = weights.double().cumsum(0)
     total = cumulative[-1]
     target = torch.minimum(u.double() * total, total.nextafter(torch.zeros_like(total)))
@@ -92,9 +88,10 @@ def _block_sums(weights: Tensor) -> Tensor:
 
 
 def _invert_directly(weights: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
-    """The index, and where u falls inside it as a fraction in [0, 1): a uniform number for the next level."""
+    """Return the index, and where u falls inside it as a fraction in [0, 1): a uniform number for the next level."""
     cumulative = weights.double().cumsum(-1)
     total = cumulative[..., -1:]
+    # just below the total, which u * total may round to: there the search would run past the last index
     target = torch.minimum(u.double().unsqueeze(-1) * total, total.nextafter(torch.zeros_like(total)))
     index = torch.searchsorted(cumulative, target, right=True)
     share = weights.gather(-1, index).double()

@@ -9,24 +9,24 @@ from torch import Tensor
 
 CHUNK_ELEMENTS = 1 << 21
 CACHED = 1 << 19
-"""What a cache holds, for work that goes over its rows many times."""
+"""The number of elements that fit into a cache, for work that goes over its rows many times."""
 
 
 def chunks(count: int, width: int, most: int | None = None) -> list[slice]:
-    """Slices of 0..count-1 of at most so many numbers each, for rows of this width; one where there are none."""
+    """Cut 0..count-1 into slices, each with at most `most` elements in rows of this width; at least one slice."""
     size = max(1, (CHUNK_ELEMENTS if most is None else most) // max(1, width))
     return [slice(start, min(start + size, count)) for start in range(0, max(1, count), size)]
 
 
 def by_chunks(count: int, width: int, compute: Callable[[slice], Tensor], most: int | None = None) -> Tensor:
-    """`compute` of all rows, chunk by chunk into one tensor; a single chunk is not copied."""
+    """Compute all rows, chunk by chunk into one tensor; a single chunk is not copied."""
     if count * width <= (CHUNK_ELEMENTS if most is None else most):
         return compute(slice(0, count))
     return collected(count, ((part, compute(part)) for part in chunks(count, width, most)))
 
 
 def collected(count: int, parts: Iterable[tuple[slice, Tensor]]) -> Tensor:
-    """One tensor of so many rows from its parts; one that is the whole is not copied."""
+    """Join parts into one tensor of `count` rows; a part that is the whole is not copied."""
     whole: Tensor | None = None
     for rows, part in parts:
         if len(part) == count:

@@ -5,15 +5,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from tokenloom.drawing.chunks import chunks
-
-Logits = Float[Tensor, "batch length vocab"]
-PerPosition = Float[Tensor, "batch length"]
-Tokens = Int[Tensor, "batch length"]
+from tokenloom.types import Logits, PerPosition, Tokens
 
 
 def split_probability(logits: Logits, x_t: Tokens) -> tuple[PerPosition, PerPosition]:
-    """softmax(logits) at x_t, and the mass of all other tokens, each with its own relative accuracy, in float64: what
-    underflows has no gradient."""
+    """Return softmax(logits) at x_t and the mass of all other tokens, each to its own relative accuracy, in float64."""
     rows, ids = logits.flatten(0, 1), x_t.flatten()
     parts = [_split_rows(rows[part], ids[part]) for part in chunks(*rows.shape)]
     own, others = (torch.cat(each).view(x_t.shape) for each in zip(*parts, strict=True))
@@ -26,13 +22,14 @@ def _split_rows(logits: Float[Tensor, "rows vocab"], x_t: Int[Tensor, "rows"]) -
     wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
     own = wide.gather(-1, index).squeeze(-1).masked_fill(~is_token, -torch.inf)
     hidden = torch.where(is_token.unsqueeze(-1), -torch.inf, wide.gather(-1, index))
+    # in float64 from here on: what underflows has no gradient
     own, others = own.double(), log_total(wide.scatter(-1, index, hidden)).double()
     total = torch.logaddexp(own, others)
     return (own - total).exp(), (others - total).exp()
 
 
 def log_total(logits: Float[Tensor, "*shape vocab"]) -> Float[Tensor, "*shape"]:
-    """logsumexp, with the gradient 0 rather than NaN where nothing is possible."""
+    """Return logsumexp, with the gradient 0 rather than NaN where nothing is possible."""
     if not logits.requires_grad:
         return logits.logsumexp(-1)
     nothing = logits.detach().amax(-1) == -torch.inf

@@ -1,4 +1,4 @@
-r"""Where random numbers come from: one generator for a batch, or one per row.
+r"""Sources of random numbers: one generator for a batch, or one per row.
 
 With one generator per row, what a row draws depends on its own seed alone, so that row i of a batch is the row that
 would be drawn alone.  Everything here draws by inversion and asks for a fixed count of uniform numbers per position,
@@ -25,23 +25,23 @@ class RowGenerators:
 
     @checked
     def __init__(self, seeds: Sequence[int], device: torch.device | str = "cpu") -> None:
-        self.device = torch.device(device)
+        self.device = device_named(device)
         self.rows = [Generator(device=self.device).manual_seed(seed) for seed in seeds]
 
     @classmethod
     @checked
     def spawn(cls, seed: int, batch: int, device: torch.device | str = "cpu") -> "RowGenerators":
-        """Unrelated seeds for rows 0..batch-1 of one seed; a longer batch starts with the same rows."""
+        """Derive unrelated seeds for rows 0..batch-1 from one; a longer batch starts with the same rows."""
         return cls(row_seeds(batch, seed, "row"), device)
 
     def select(self, index: Sequence[int]) -> "RowGenerators":
-        """The generators of some rows, shared with this."""
+        """Share the generators of some rows."""
         chosen = RowGenerators([], self.device)
         chosen.rows = [self.rows[row] for row in index]
         return chosen
 
     def uniform(self, shape: tuple[int, ...]) -> Float[Tensor, "*shape"]:
-        """One row of numbers from each generator."""
+        """Draw one row of numbers from each generator."""
         if shape[0] != len(self.rows):
             raise ValueError(f"there are generators for {len(self.rows)} rows, but the batch has {shape[0]}")
         numbers = torch.empty(shape, device=self.device, dtype=torch.float64)
@@ -53,8 +53,16 @@ class RowGenerators:
 Randomness = Generator | RowGenerators
 
 
+def device_named(device: torch.device | str) -> torch.device:
+    """Return the device of this name."""
+    try:
+        return torch.device(device)
+    except RuntimeError:
+        raise ValueError(f"device must be one of PyTorch's, such as cpu or cuda:0, got {device!r}") from None
+
+
 def uniform(shape: tuple[int, ...], generator: Randomness | None, device: torch.device) -> Float[Tensor, "*shape"]:
-    """float64 numbers in [0, 1): 53 random bits, so rare events keep their frequency."""
+    """Draw float64 numbers in [0, 1): 53 random bits, so rare events keep their frequency."""
     if isinstance(generator, RowGenerators):
         return generator.uniform(shape)
     return torch.rand(shape, generator=generator, device=device, dtype=torch.float64)
@@ -63,21 +71,21 @@ def uniform(shape: tuple[int, ...], generator: Randomness | None, device: torch.
 def uniform_pair(
     tokens: Int[Tensor, "batch length"], generator: Randomness | None
 ) -> tuple[Float[Tensor, "batch length"], Float[Tensor, "batch length"]]:
-    """Two uniform numbers per position: one for the branch, one for the token."""
+    """Draw two uniform numbers per position: one for the branch, one for the token."""
     shape, device = tuple(tokens.shape), tokens.device
     return uniform(shape, generator, device), uniform(shape, generator, device)
 
 
 def select(generator: Randomness | None, rows: Int[Tensor, "rows"]) -> Randomness | None:
-    """Randomness for some rows of a batch: theirs, where each row has its own."""
+    """Take the randomness of some rows of a batch: their generators, where each row has its own."""
     return generator.select(rows.tolist()) if isinstance(generator, RowGenerators) else generator
 
 
 def row_seeds(rows: int, *key: int | str) -> tuple[int, ...]:
-    """One seed per row, each of the key and its number."""
+    """Derive one seed per row, from the key and the row's number."""
     return tuple(derive_seed(*key, row) for row in range(rows))
 
 
 def derive_seed(*key: int | str) -> int:
-    """A seed that depends on nothing but its key."""
-    return int.from_bytes(hashlib.sha256(repr(key).encode()).digest()[:8], "big") >> 1
+    """Derive a seed that depends on nothing but its key."""
+    return int.from_bytes(hashlib.sha256(repr(key).encode()).digest()[:8], "big") >> 1  # a seed of PyTorch has 63 bits

@@ -39,7 +39,7 @@ COLDEST = torch.finfo(torch.float32).tiny
 
 @dataclass(frozen=True, kw_only=True)
 class Sharpening:
-    """How much of a prediction is kept."""
+    """Temperature and truncation of a prediction."""
 
     temperature: float = 1.0
     """Divides the logits: below 1 sharper, above 1 flatter."""
@@ -60,7 +60,7 @@ class Sharpening:
 
 @dataclass(frozen=True, kw_only=True)
 class Truncation(Sharpening):
-    """What to keep of a prediction, and of which representation."""
+    """A sharpening of one representation, and tokens that are never drawn."""
 
     on: type[OverTokens] = LeaveOneOut
     """The representation that is truncated, `LeaveOneOut` or `Denoiser`."""
@@ -77,17 +77,17 @@ class Truncation(Sharpening):
 
     @property
     def changes_nothing(self) -> bool:
-        """Whether every prediction passes unchanged."""
+        """True if every prediction passes unchanged."""
         return (self.temperature, self.top_p, self.top_k, self.forbid) == (1, 1, None, ())
 
     def record(self) -> dict[str, object]:
-        """The settings as JSON."""
+        """Return the settings as JSON."""
         settings = {"temperature": self.temperature, "top_p": self.top_p, "top_k": self.top_k}
         return settings | {"on": self.on.__name__, "forbid": list(self.forbid)}
 
     @classmethod
     def restore(cls, record: Mapping[str, Any]) -> "Truncation":
-        """The inverse of `record`."""
+        """Rebuild a truncation from its `record`."""
         kinds = {kind.__name__: kind for kind in (Denoiser, LeaveOneOut)}
         if record.get("on") not in kinds:
             raise ValueError(f"truncation is on Denoiser or LeaveOneOut, got {record.get('on')!r}")
@@ -114,7 +114,7 @@ def truncate(logits: Float[Tensor, "*shape vocab"], truncation: Truncation) -> F
 def truncate_checked(
     logits: Float[Tensor, "*shape vocab"], truncation: Truncation, asks: bool = True
 ) -> Float[Tensor, "*shape vocab"]:
-    """`truncate` of logits that were looked at already; without `asks` the host never waits for their values."""
+    """`truncate`, without checks; without `asks` the host never waits for values."""
     if truncation.changes_nothing:
         return logits
     rows = logits.reshape(-1, logits.shape[-1])
@@ -140,7 +140,7 @@ def _truncated(rows: Float[Tensor, "rows vocab"], truncation: Truncation, asks: 
 
 
 def top_k_set(values: Float[Tensor, "rows vocab"], k: int) -> Bool[Tensor, "rows vocab"]:
-    """Flags of the k largest values of each row."""
+    """Return flags of the k largest values of each row."""
     largest = values.topk(k, dim=-1).values
     smallest = largest[:, -1:]
     return _keep(
@@ -149,13 +149,13 @@ def top_k_set(values: Float[Tensor, "rows vocab"], k: int) -> Bool[Tensor, "rows
 
 
 def top_p_set(probs: Float[Tensor, "rows vocab"], p: float, asks: bool = True) -> Bool[Tensor, "rows vocab"]:
-    """Flags of the smallest set of most probable tokens with mass >= p; `probs` are float32."""
-    short = probs.shape[-1] <= SORTED or not asks  # the digits of a long row take several answers
+    """Return flags of the smallest set of most probable tokens with mass >= p; `probs` are float32."""
+    short = probs.shape[-1] <= SORTED or not asks  # digits need values on the host
     return _by_sorting(probs, p) if short else _by_digits(probs, p)
 
 
 def _by_sorting(probs: Tensor, p: float) -> Tensor:
-    """A token is kept if the more probable ones, and its equals of smaller id, have less mass than p."""
+    """Keep a token if the more probable ones, and its equals of smaller id, have less mass than p."""
     ordered, order = probs.sort(dim=-1, descending=True, stable=True)
     mass = ordered.double().cumsum(-1)
     kept = mass - ordered < mass[:, -1:].clamp(max=p)  # rounding may leave even the whole mass below p
@@ -185,7 +185,7 @@ def _by_digits(probs: Tensor, p: float) -> Tensor:
 
 
 def _next_digit(masses: Tensor, above: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    """The largest digit at which the mass from the top reaches the target, and the mass above it."""
+    """Return the largest digit at which the mass from the top reaches the target, and the mass above it."""
     from_top = above[:, None] + masses.flip(-1).cumsum(-1).flip(-1)
     smallest_filled = (masses > 0).int().argmax(-1)
     found = ((from_top >= target[:, None]).sum(-1) - 1).maximum(smallest_filled)

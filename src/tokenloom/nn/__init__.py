@@ -1,20 +1,12 @@
 """Networks, each split into `features` and `head`."""
 
-from tokenloom.nn.base import NETWORKS, Network, NetworkOptions, Task
-from tokenloom.nn.causal import CausalTransformer
-from tokenloom.nn.dit import DiT
-from tokenloom.nn.hollow import HollowTransformer
-from tokenloom.nn.transformer import Transformer, TransformerConfig, TransformerOptions
-
-__all__ = [
-    "NETWORKS",
-    "CausalTransformer",
-    "DiT",
-    "HollowTransformer",
-    "Network",
-    "NetworkOptions",
-    "Task",
-    "Transformer",
-    "TransformerConfig",
-    "TransformerOptions",
-]
+from tokenloom.nn.base import NETWORKS as NETWORKS
+from tokenloom.nn.base import Network as Network
+from tokenloom.nn.base import NetworkOptions as NetworkOptions
+from tokenloom.nn.base import Task as Task
+from tokenloom.nn.causal import CausalTransformer as CausalTransformer
+from tokenloom.nn.dit import DiT as DiT
+from tokenloom.nn.hollow import HollowTransformer as HollowTransformer
+from tokenloom.nn.transformer import Transformer as Transformer
+from tokenloom.nn.transformer import TransformerConfig as TransformerConfig
+from tokenloom.nn.transformer import TransformerOptions as TransformerOptions

@@ -12,7 +12,7 @@ from tokenloom.nn.recomputed import Recomputed
 Hidden = Float[Tensor, "batch length width"]
 Mask = Bool[Tensor, "length keys"]
 Sees = Mask | Literal["before"] | None
-"""Which keys a position sees: flags, those up to its own, or all."""
+"""The keys that a position sees: flags, those up to its own, or all."""
 
 
 class Attention(nn.Module):
@@ -58,7 +58,7 @@ class Attention(nn.Module):
         return tuple(part.view(*part.shape[:2], self.heads, head_width).transpose(1, 2) for part in parts)
 
     def _scores(self, sees: Sees, query: Tensor) -> Tensor | None:
-        """What is added to the scores, or which of them count; None where the kernel needs no table."""
+        """Build the table that is added to the scores, or that masks them; None where the kernel needs none."""
         if self.bias is None or self.relations is None:
             return None if isinstance(sees, str) else sees
         dtype, length = query.dtype, query.shape[2]

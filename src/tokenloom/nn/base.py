@@ -1,4 +1,4 @@
-"""What a registered network is: buildable from its config alone, so that it can be trained and saved by name.
+"""Registered networks, which are built from their config alone, so that they can be trained and saved by name.
 
 A network class registers with `NETWORKS.register`, takes its `Config` (and keyword tensors, its `constants`), and says
 in `Options` what a user may choose; what the data and the process settle comes as a `Task`.
@@ -16,7 +16,7 @@ from tokenloom.support.registry import Registry
 
 @dataclass(frozen=True)
 class Task:
-    """What a network must read and put out."""
+    """The inputs and outputs that data and process ask of a network."""
 
     num_outputs: int
     """Logits per position."""
@@ -25,33 +25,29 @@ class Task:
     length: int
     """Positions of the longest sequence."""
     absorbing: bool = False
-    """Whether it reads the absorbing sequence U."""
+    """Read the absorbing sequence U."""
     given: bool = False
-    """Whether it is shown which positions are given."""
+    """Read flags of the given positions."""
     relations: Bool[Tensor, "kinds length length"] | None = None
-    """Which positions of the data are related, where they form a grid."""
+    """Flags of related positions, where the data form a grid."""
     data: str = "this data"
-    """What messages call the data."""
+    """The name of the data in messages."""
 
 
 @dataclass(frozen=True)
 class NetworkOptions(ABC):
-    """What a user chooses of a network, beside its kind."""
+    """The options of a network that a user may choose."""
 
     kind: str
     """The network: its name in the registry."""
 
     @abstractmethod
     def build(self, task: Task) -> nn.Module:
-        """A fresh network for a task."""
+        """Build a fresh network for a task."""
 
 
 class Network(nn.Module):
-    """A network that the registry can save: its `config` and its `constants` are all that its constructor takes.
-
-    Args:
-        config: Its options, an instance of `Config`.
-    """
+    """A network that the registry can save: its `config` and its `constants` are all that its constructor takes."""
 
     Config: ClassVar[type[Any]]
     Options: ClassVar[type[NetworkOptions]]

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from tokenloom.nn.base import NETWORKS
-from tokenloom.nn.hugging_face import Pretrained, PretrainedConfig, PretrainedOptions
+from tokenloom.nn.hugging_face import Pretrained, PretrainedConfig
 from tokenloom.types import Tokens
 
 
@@ -21,14 +21,7 @@ class BidirectionalConfig(PretrainedConfig):
     """A causal architecture and how its outputs are aligned."""
 
     shift: bool = False
-    """Whether the output at l - 1 is the prediction for l."""
-
-
-@dataclass(frozen=True)
-class BidirectionalOptions(PretrainedOptions):
-    """Nothing to choose."""
-
-    kind: str = "bidirectional-lm"
+    """Read the prediction for l from the output at l - 1."""
 
 
 @NETWORKS.register("bidirectional-lm")
@@ -36,7 +29,6 @@ class BidirectionalLM(Pretrained):
     """A causal architecture of the library transformers in which every position sees every position."""
 
     Config = BidirectionalConfig
-    Options = BidirectionalOptions
     auto = "AutoModelForCausalLM"
     config: BidirectionalConfig
 

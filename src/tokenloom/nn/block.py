@@ -81,7 +81,7 @@ class Block(nn.Module):
 
 
 def _normalised(x: Tensor, norm: nn.LayerNorm, shift: Tensor, scale: Tensor) -> Recomputed:
-    """The norm of x, modulated; a norm that somebody has replaced or hooked into is called."""
+    """Normalise and modulate x; a norm that was replaced or hooked into is called."""
     if not is_plain(norm, nn.LayerNorm) or norm.bias is not None:
         return Recomputed(modulate, (norm(x), shift, scale))
     return Recomputed(

@@ -11,11 +11,7 @@ from tokenloom.nn.transformer import Transformer, TransformerConfig
 
 @NETWORKS.register("causal")
 class CausalTransformer(Transformer):
-    """The output at a position sees the tokens before it: an autoregressive baseline.
-
-    Args:
-        config: Size and conditions.
-    """
+    """Blocks of attention to what came before, over the sequence moved by one position."""
 
     causal = True
 

@@ -1,4 +1,4 @@
-"""What a transformer is conditioned on besides the tokens: time, the absorbing sequence, given positions."""
+"""The conditions of a transformer besides the tokens: time, the absorbing sequence, given positions."""
 
 import math
 

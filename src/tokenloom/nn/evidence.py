@@ -3,7 +3,7 @@ r"""The evidence as a network reads it: one number a in [0, inf] per position, a
     phi_c(a) = (1 - e^{-a}) sigmoid(a - c),      c = 0, 1.5, ..., 21,
 
 features that are all 0 where a token says nothing (a = 0) and all 1 where it says everything (a = inf).  A token is
-trusted about as far as a > log K, so these centres serve vocabularies from 2 to 262,144.  What a token adds to its
+trusted about as far as a > log K, so these centres suit vocabularies from 2 to 262,144.  What a token adds to its
 position is multiplied with a gate that is linear in phi, so at a = 0 nothing of the network depends on the token.
 """
 
@@ -14,22 +14,14 @@ from torch import Tensor, nn
 
 from tokenloom.types import PerPosition, Tokens
 
-FEATURES = 15
-SPACING = 1.5
-"""How many centres there are, and how far apart."""
+FEATURES, SPACING = 15, 1.5
+"""The number of centres c and the distance between them."""
 
 
 def evidence_features(evidence: PerPosition) -> Float[Tensor, "batch length features"]:
-    """phi, in float32."""
+    """Return phi, in float32."""
     a = evidence.float().unsqueeze(-1)
     return -torch.expm1(-a) * torch.sigmoid(a - SPACING * torch.arange(FEATURES, device=a.device))
-
-
-def check_evidence(evidence: PerPosition | None) -> PerPosition:
-    """The evidence, or an error where a network was called without."""
-    if evidence is None:
-        raise ValueError("this network is conditioned on the evidence of each token; pass evidence=")
-    return evidence
 
 
 class EvidenceEmbedding(nn.Module):

@@ -18,11 +18,7 @@ from tokenloom.nn.transformer import Transformer, TransformerConfig
 
 @NETWORKS.register("hollow")
 class HollowTransformer(Transformer):
-    """`depth` blocks in each of the two streams, and `depth // 2` layers (at least one) that read them.
-
-    Args:
-        config: Size and conditions.
-    """
+    """`depth` blocks in each of the two streams, and `depth // 2` layers (at least one) that read them."""
 
     hollow = True
 

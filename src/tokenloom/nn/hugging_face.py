@@ -23,19 +23,10 @@ from tokenloom.support.extras import optional
 from tokenloom.types import PerRow, Tokens
 
 DROPPED = {
-    "architectures",
-    "attn_implementation",
-    "auto_map",
-    "dtype",
-    "experts_implementation",
-    "name_or_path",
-    "quantization_config",
-    "torch_dtype",
-    "torchscript",
-    "transformers_version",
-    "use_cache",
-}
-"""What a config may say beside the sizes of a network, and what is not ours to follow."""
+    "architectures", "attn_implementation", "auto_map", "dtype", "experts_implementation", "name_or_path",
+    "quantization_config", "torch_dtype", "torchscript", "transformers_version", "use_cache",
+}  # fmt: skip
+"""Keys of a config that say nothing about the sizes of a network: code, kernels and number formats."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +95,7 @@ class PretrainedHead(nn.Module):
 
 
 class Pretrained(Network):
-    """What the networks of transformers share; a subclass says how tokens are shown to them.
+    """A network of the library transformers; a subclass says how it reads tokens.
 
     Args:
         config: The architecture, and the longest sequence.
@@ -138,24 +129,24 @@ class Pretrained(Network):
         return {"forbidden": self.head.barrier.isneginf()}
 
     def features(self, tokens: Tokens, time: PerRow) -> Float[Tensor, "batch length width"]:
-        """Everything but the head; the time is not read."""
+        """Compute everything but the head; the time is not read."""
         if tokens.shape[1] > self.length:
             raise ValueError(f"this network reads at most {self.length} positions, got {tokens.shape[1]}")
         return self.read(tokens)
 
     def forward(self, tokens: Tokens, time: PerRow, features_only: bool = False) -> Float[Tensor, "batch length out"]:
-        """Logits of every position."""
+        """Compute the logits of every position, or the features alone."""
         features = self.features(tokens, time)
         logits: Tensor = features if features_only else self.head(features)
         return logits
 
     def read(self, tokens: Tokens) -> Float[Tensor, "batch length width"]:
-        """What the network without its last map gives at every token."""
+        """Compute the features at every token: the network without its last map."""
         raise TypeError(f"{type(self).__name__} does not say how it reads tokens; use MaskedLM or BidirectionalLM")
 
 
 def build_pretrained(architecture: Mapping[str, Any], auto: str) -> Any:
-    """A network with random weights in float32, from its own config."""
+    """Build a network with random weights in float32, from its own config."""
     library = optional("transformers", "evaluate")
     library.utils.logging.set_verbosity_error()
     kept = {key: value for key, value in architecture.items() if key not in DROPPED and not key.startswith("_")}
@@ -177,7 +168,7 @@ def build_pretrained(architecture: Mapping[str, Any], auto: str) -> Any:
 
 
 def longest_sequence(config: Any, asked: int | None, lost: int = 0) -> int:
-    """How many tokens a network reads at most, when `lost` of its positions hold none."""
+    """Return the largest number of tokens that a network reads, of whose positions `lost` are taken."""
     positions = getattr(config, "max_position_embeddings", None)
     if not isinstance(positions, int) or positions <= lost:
         raise ValueError(f"max_position_embeddings must be a whole number above {lost}, got {positions}")
@@ -196,9 +187,7 @@ def split_head(model: Any, forbidden: Bool[Tensor, "vocab"]) -> PretrainedHead:
     parent, weight, bias = model.get_submodule(place), decoder.weight, decoder.bias
     setattr(parent, own, nn.Identity())
     outer = getattr(parent, "bias", None)
-    if isinstance(
-        outer, nn.Parameter
-    ):  # ESM adds its bias behind the map; BERT's is that of the map under a second name
+    if isinstance(outer, nn.Parameter):  # ESM adds its bias after the map; BERT's is that of the map, named twice
         bias = outer if bias is None else bias
         del parent.bias
         parent.bias = 0.0

@@ -34,13 +34,7 @@ class MaskedLMConfig(PretrainedConfig):
 
 @NETWORKS.register("masked-lm")
 class MaskedLM(Pretrained):
-    """A masked language model of the library transformers.
-
-    Args:
-        config: The architecture, and the frame of a sequence.
-        forbidden: Flags of the ids that are never predicted.
-        pretrained: The network with its weights; built with random ones if None.
-    """
+    """A masked language model of the library transformers; see `Pretrained` for its arguments."""
 
     Config = MaskedLMConfig
     auto = "AutoModelForMaskedLM"
@@ -55,7 +49,7 @@ class MaskedLM(Pretrained):
         self.length = longest_sequence(self.body.config, config.length, lost)
 
     def read(self, tokens: Tokens) -> Float[Tensor, "batch length width"]:
-        """Every position is read and counted, whatever its id: RoBERTa alone would skip its padding."""
+        """Read every position, whatever its id: RoBERTa on its own would skip its padding id."""
         first, last = self.config.first, self.config.last
         shown = tokens if first is None else F.pad(tokens, (1, 0), value=first)
         shown = shown if last is None else F.pad(shown, (0, 1), value=last)
@@ -69,7 +63,7 @@ class MaskedLM(Pretrained):
 
 
 def position_start(model: nn.Module) -> int:
-    """The first row of the table of positions that a text uses: RoBERTa's lie behind that of its padding."""
+    """Return the first row of the table of positions that text uses: RoBERTa's come after that of its padding."""
     for name, table in model.named_modules():
         if name.endswith("position_embeddings") and isinstance(table, nn.Embedding):
             return 0 if table.padding_idx is None else table.padding_idx + 1

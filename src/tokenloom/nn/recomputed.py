@@ -1,4 +1,4 @@
-r"""What a linear map reads, computed again for the backward pass instead of being kept.
+r"""The input of a linear map, computed again for the backward pass instead of being kept.
 
     y = W f(inputs) + b,      f cheap beside the product: a norm with its modulation, an activation
 
@@ -28,14 +28,14 @@ class Recomputed:
     inputs: tuple[Tensor, ...]
 
     def through(self, linear: nn.Linear) -> Tensor:
-        """The output of a layer; one that somebody has replaced or hooked into is called."""
+        """Apply a layer; one that was replaced or hooked into is called."""
         if not is_plain(linear, nn.Linear):
             result: Tensor = linear(self.function(*self.inputs))
             return result
         return self.times(linear.weight, linear.bias)
 
     def times(self, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-        """W f(inputs) + b; the compiler decides by itself what to keep."""
+        """Compute W f(inputs) + b; under torch.compile, the compiler decides what to keep."""
         if not torch.is_grad_enabled() or torch.compiler.is_compiling():
             return F.linear(self.function(*self.inputs), weight, bias)
         result: Tensor = _RecomputedLinear.apply(weight, bias, self.function, *self.inputs)  # type: ignore[no-untyped-call]
@@ -43,7 +43,7 @@ class Recomputed:
 
 
 def _autocast(device: str) -> Callable[[], AbstractContextManager[None]]:
-    """What makes the mixed precision of this moment again."""
+    """Return a function that restores the mixed precision of this moment."""
     if not torch.amp.is_autocast_available(device):
         return nullcontext
     return partial(torch.autocast, device, torch.get_autocast_dtype(device), torch.is_autocast_enabled(device))

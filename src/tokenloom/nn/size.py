@@ -1,4 +1,4 @@
-"""How many parameters a network would have, without building it.
+"""The number of parameters of a network, without building it in full.
 
 It is built on the meta device, where tensors have shapes and no memory, with few blocks: parameters grow linearly with
 the depth (over even depths, as some networks have a block for every second one).
@@ -17,17 +17,12 @@ FEW = (2, 4)
 
 
 def count_parameters(options: NetworkOptions, task: Task) -> float:
-    """Parameters of the network that these options build; inf where their number is beyond counting."""
+    """Count the parameters of the network that these options build; inf where their number is beyond counting."""
     depth = getattr(options, "depth", 1)
     if depth <= max(FEW):
         return _count(options, task)
-    few, more = (_count(_with_depth(options, number), task) for number in FEW)
+    few, more = (_count(replace(options, depth=number), task) for number in FEW)  # type: ignore[call-arg]
     return math.inf if math.isinf(more) else few + (more - few) / (FEW[1] - FEW[0]) * (depth - FEW[0])
-
-
-def _with_depth(options: Any, depth: int) -> NetworkOptions:
-    found: NetworkOptions = replace(options, depth=depth)
-    return found
 
 
 def _count(options: NetworkOptions, task: Task) -> float:
@@ -51,6 +46,6 @@ class _Uninitialised(TorchFunctionMode):
 
 
 def heads_for(width: int, head_width: int = 32, most: int = 64) -> int:
-    """How many heads of about this width (an even one, for rotary positions) make up that of a network."""
+    """Return the number of heads of about this (even) width that divide the width of a network."""
     wanted = min(most, max(1, width // head_width))
     return next((heads for heads in range(wanted, 1, -1) if width % (2 * heads) == 0), 1)

@@ -1,4 +1,4 @@
-"""What the transformers here share: their sizes, the embedding, the head, and the split into `features` and `head`."""
+"""The frame of every transformer here: sizes, embedding, head, and the split into `features` and `head`."""
 
 from dataclasses import dataclass, fields
 from typing import Any, Literal
@@ -11,7 +11,7 @@ from tokenloom.nn.attention import Hidden
 from tokenloom.nn.base import NETWORKS, Network, NetworkOptions, Task
 from tokenloom.nn.block import Block, Condition, Modulation, modulate
 from tokenloom.nn.conditioning import TimeEmbedding, TokenEmbedding
-from tokenloom.nn.evidence import EvidenceEmbedding, LevelEmbedding, check_evidence
+from tokenloom.nn.evidence import EvidenceEmbedding, LevelEmbedding
 from tokenloom.support.checks import check_least
 from tokenloom.support.typed import check_fields, check_type
 from tokenloom.types import Flags, PerPosition, PerRow, Tokens
@@ -24,13 +24,13 @@ class TransformerConfig:
     vocab_size: int
     """K, the real tokens; one logit each."""
     num_states: int
-    """How many ids the input may hold: K, or K + 1 with a mask outside the vocabulary."""
+    """The number of ids in the input: K, or K + 1 with a mask outside the vocabulary."""
     length: int
     """The longest sequence."""
     width: int = 768
     """Size of the vector of each position."""
     depth: int = 12
-    """How many blocks."""
+    """The number of blocks."""
     heads: int = 12
     """Attention heads per block; `width` is an even multiple of them."""
     condition: int = 128
@@ -40,8 +40,7 @@ class TransformerConfig:
     time: bool = True
     """Condition on the time, or on the level of the row; a masked network may do without."""
     conditioning: Literal["time", "evidence"] = "time"
-    """What a network is told beside the tokens: time, U and givens, or the evidence of each token, which serves any
-    process."""
+    """The input beside the tokens: time, U and givens, or the evidence of each token, which suits any process."""
     absorbing: bool = False
     """Condition on the absorbing sequence U (AUDM)."""
     given: bool = False
@@ -49,18 +48,18 @@ class TransformerConfig:
     rotary: bool = True
     """Rotary positions; a network with relations may do without positions."""
     loops: int = 1
-    """How many times the blocks are applied, with the same weights (DiT and GridNetwork)."""
+    """Passes through the blocks, with the same weights (DiT and GridNetwork)."""
     fewest_loops: int | None = None
     """In training a number of loops from this one on is drawn for every batch, so that each of them learns to answer
     and further ones refine; None for always `loops`."""
     clock: Literal["time", "sigma"] = "time"
-    """What the time embedding reads: t, or sigma = -log alpha_t, as checkpoints of other libraries do."""
+    """The input of the time embedding: t, or sigma = -log alpha_t, as in checkpoints of other libraries."""
     time_scale: float = 1000.0
-    """What it is multiplied with."""
+    """The factor on that input."""
     time_least: float | None = None
-    """The smallest value seen in training; what lies below is moved there."""
+    """The smallest input seen in training; smaller ones are moved there."""
     time_most: float | None = None
-    """The largest value seen in training; what lies above is moved there."""
+    """The largest input seen in training; larger ones are moved there."""
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -77,17 +76,17 @@ class TransformerConfig:
 
 @dataclass(frozen=True)
 class TransformerOptions(NetworkOptions):
-    """How large a transformer is."""
+    """The size and conditions of a transformer."""
 
     kind: str = "dit"
     width: int = 128
     """Size of the vector of each position."""
     depth: int = 4
-    """How many blocks."""
+    """The number of blocks."""
     heads: int = 4
     """Attention heads per block; the width is an even multiple of them."""
     loops: int = 1
-    """How many times the blocks are applied, with the same weights (dit and grid)."""
+    """Passes through the blocks, with the same weights (dit and grid)."""
     fewest_loops: int | None = None
     """The fewest loops that training draws, a number for every batch; by default always `loops`."""
     condition: int = 128
@@ -97,12 +96,12 @@ class TransformerOptions(NetworkOptions):
     time: bool = True
     """Condition on the time."""
     conditioning: Literal["time", "evidence"] = "time"
-    """What the network is told beside the tokens: the time, or what each token is worth (--method any)."""
+    """The input beside the tokens: the time, or the evidence of each token (--method any)."""
     relations: bool = False
     """Learn an attention bias for the rows, columns and boxes of a grid, and do without positions."""
 
     def config(self, task: Task, *, rotary: bool) -> TransformerConfig:
-        """The whole config, for a task."""
+        """Complete the config for a task."""
         kept = {item.name: getattr(self, item.name) for item in fields(self) if item.name not in ("kind", "relations")}
         by_evidence = self.conditioning == "evidence"
         shown: dict[str, Any] = {} if by_evidence else {"absorbing": task.absorbing, "given": task.given}
@@ -118,21 +117,17 @@ class TransformerOptions(NetworkOptions):
 
 
 class Transformer(Network):
-    """What the networks here share: embedding, head and the split into `features` and `head`.
-
-    Args:
-        config: Size and conditions.
-    """
+    """A network of blocks, which a subclass arranges in `encode`."""
 
     Config = TransformerConfig
     Options = TransformerOptions
 
     hollow = False
-    """True where the output at a position provably does not depend on the input at it."""
+    """True if the output at a position provably does not depend on the input at it."""
     causal = False
-    """True where it depends on the inputs before it only."""
+    """True if it depends on the inputs before it only."""
     takes_relations = False
-    """Whether the constructor takes `relations`, flags of related positions."""
+    """True if the constructor takes `relations`, flags of related positions."""
 
     config: TransformerConfig
 
@@ -167,10 +162,18 @@ class Transformer(Network):
         given: Flags | None = None,
         evidence: PerPosition | None = None,
     ) -> Float[Tensor, "batch length width"]:
-        """Everything but the head; `head(features)` gives logits, at any subset of positions."""
+        """Compute everything but the head; `head(features)` gives logits, at any subset of positions."""
         self._check_length(tokens.shape[1])
-        features = self._read(tokens, time, absorbing, given, evidence)
-        vectors = features.shape[1] // max(tokens.shape[1], 1)  # several of a position make one
+        if not self.reads_evidence:
+            x, level = self.embedding(tokens, absorbing, given), time
+        elif evidence is not None:
+            x, level = self.embedding(tokens, evidence), evidence
+        else:
+            raise ValueError("this network is conditioned on the evidence of each token; pass evidence=")
+        condition = None if self.time is None else self.time(level)
+        encoded = self.norm(self.encode(x, condition))
+        features = modulate(encoded, *self.modulation(condition))
+        vectors = features.shape[1] // max(tokens.shape[1], 1)  # a grid network has one per candidate, laid end to end
         return features.reshape(*tokens.shape, vectors * features.shape[2])
 
     def _check_length(self, length: int) -> None:
@@ -187,36 +190,17 @@ class Transformer(Network):
         features_only: bool = False,
         evidence: PerPosition | None = None,
     ) -> Float[Tensor, "batch length out"]:
-        """Logits of every position."""
+        """Compute the logits of every position, or the features alone."""
         features = self.features(tokens, time, absorbing, given, evidence)
         logits: Tensor = features if features_only else self.head(features)
         return logits
 
-    def _read(
-        self,
-        tokens: Tokens,
-        time: PerRow,
-        absorbing: Tokens | None,
-        given: Flags | None,
-        evidence: PerPosition | None,
-    ) -> Tensor:
-        """Embed, encode and normalise, with a vector for whatever the embedding has one for."""
-        if self.reads_evidence:
-            evidence = check_evidence(evidence)
-            x, level = self.embedding(tokens, evidence), evidence
-        else:
-            x, level = self.embedding(tokens, absorbing, given), time
-        condition = None if self.time is None else self.time(level)
-        x = self.encode(x, condition)
-        shift, scale = self.modulation(condition)
-        return modulate(self.norm(x), shift, scale)
-
     def encode(self, x: Hidden, condition: Condition) -> Hidden:
-        """The body of the network."""
+        """Apply the body of the network."""
         raise TypeError(f"{type(self).__name__} has no body; use DiT, CausalTransformer or HollowTransformer")
 
     def rounds(self) -> range:
-        """One for each time that the blocks are applied: `loops`, in training maybe fewer."""
+        """Count the passes through the blocks: `loops`, in training from `fewest_loops` on."""
         most, fewest = self.config.loops, self.config.fewest_loops
         if fewest is None or not self.training:
             return range(most)

@@ -1,22 +1,13 @@
-"""What a lost token looks like: the first axis of a process, a law per file."""
+"""Laws of a lost token: the first axis of a process, one noise per file."""
 
-from tokenloom.noise.base import NOISES, Noise
-from tokenloom.noise.hybrid import MaskAndUniform
-from tokenloom.noise.law import Law, PointLaw, TableLaw, UniformLaw
-from tokenloom.noise.mask import Mask
-from tokenloom.noise.table import Table, unigrams
-from tokenloom.noise.uniform import Uniform
-
-__all__ = [
-    "NOISES",
-    "Law",
-    "Mask",
-    "MaskAndUniform",
-    "Noise",
-    "PointLaw",
-    "Table",
-    "TableLaw",
-    "Uniform",
-    "UniformLaw",
-    "unigrams",
-]
+from tokenloom.noise.base import NOISES as NOISES
+from tokenloom.noise.base import Noise as Noise
+from tokenloom.noise.hybrid import MaskAndUniform as MaskAndUniform
+from tokenloom.noise.law import Law as Law
+from tokenloom.noise.law import PointLaw as PointLaw
+from tokenloom.noise.law import TableLaw as TableLaw
+from tokenloom.noise.law import UniformLaw as UniformLaw
+from tokenloom.noise.mask import Mask as Mask
+from tokenloom.noise.table import Table as Table
+from tokenloom.noise.table import unigrams as unigrams
+from tokenloom.noise.uniform import Uniform as Uniform

@@ -1,4 +1,4 @@
-r"""What a lost token looks like.
+r"""The law of a lost token.
 
 A noise is a value: K and its options.  One that stands still says `law`, and everything else follows from it.  One that
 moves with t overrides `masses` as well (`hybrid.py`).
@@ -28,10 +28,10 @@ class Noise(ABC):
 
     @abstractmethod
     def law(self) -> Law:
-        """The law w of a lost token, for one row: of one position, or of each."""
+        """Return the law w of a lost token, for one row: of one position, or of each."""
 
     def masses(self, schedule: Schedule) -> Masses:
-        """The noise mass under a schedule, which a noise that moves with t gives itself."""
+        """Return the noise mass under a schedule, which a noise that moves with t gives itself."""
         fixed = self.law()
         return StillMasses(fixed, schedule, fixed.support(self.vocab_size, self.mask))
 
@@ -42,7 +42,7 @@ class Noise(ABC):
 
     @property
     def num_states(self) -> int:
-        """How many ids a position can take: K, or K + 1 with a mask outside the vocabulary."""
+        """The number of ids a position can take: K, or K + 1 with a mask outside the vocabulary."""
         return self.vocab_size if self.mask is None else max(self.vocab_size, self.mask + 1)
 
 

@@ -16,14 +16,15 @@ of theta, and between theta_s and theta_t:
 No level is subtracted from 1, and nothing is 0 times infinity at either end.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from tokenloom.noise.base import NOISES, Noise, check_mask_id
+from tokenloom.noise.base import NOISES
 from tokenloom.noise.law import Law, MaskOrUniformLaw, Support
+from tokenloom.noise.mask import WithMask
 from tokenloom.noise.masses import Masses
 from tokenloom.schedules import Schedule
 from tokenloom.state import Noisy
@@ -32,26 +33,19 @@ from tokenloom.types import PerPosition, PerRow, sealed
 
 @NOISES.register("hybrid")
 @dataclass(frozen=True)
-class MaskAndUniform(Noise):
+class MaskAndUniform(WithMask):
     """Masks and uniform tokens, as above."""
 
     p_uniform: float = 0.1
     """The uniform share of the noise at theta = pi/4, where it is largest."""
-    mask_id: int | None = field(default=None, kw_only=True)
-    """The id of the mask: one more id, K, unless it lies inside the vocabulary."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_mask_id(self.mask_id, self.vocab_size)
         if not 0 < self.p_uniform < 1:
             raise ValueError(f"p_uniform must be in (0, 1), got {self.p_uniform}; without uniform noise use Masked")
 
-    @property
-    def mask(self) -> int:
-        return self.vocab_size if self.mask_id is None else self.mask_id
-
     def law(self) -> Law:
-        """That of theta = pi/4."""
+        """Return the law at theta = pi/4."""
         return MaskOrUniformLaw(torch.full((1, 1), 1 - self.p_uniform).double(), self.mask, self.vocab_size)
 
     def masses(self, schedule: Schedule) -> Masses:
@@ -61,12 +55,10 @@ class MaskAndUniform(Noise):
 @sealed
 @dataclass(frozen=True)
 class HybridMasses(Masses):
-    """The masses above."""
+    """The masses above, with theta from a schedule by 1 - alpha = sin^2."""
 
     noise: MaskAndUniform
-    """K, the mask and p_uniform."""
     schedule: Schedule
-    """theta, through 1 - alpha = sin^2."""
 
     support = Support(False, True, False)
 
@@ -102,6 +94,7 @@ class HybridMasses(Masses):
         alpha = 1 - lost
         square = (alpha * self._b) ** 2
         root = (alpha * square * (4 * lost + alpha * self._b**2)).sqrt()
+        # the root as 2 c / (b + sqrt(b^2 - 4 c)), which does not cancel; at lost = 0 it is 0, not 0 / 0
         return self.schedule.inverse_lost(2 * lost**2 / (2 * lost + square + root).clamp(min=1e-300))
 
     def law(self, noisy: Noisy, t: PerRow) -> Law:
@@ -146,9 +139,9 @@ class HybridMasses(Masses):
         return rate * self._speed(noisy.t), self._mixed(2 * sin, self._b * cos)
 
     def _mixed(self, mask: PerRow, uniform: PerRow) -> Law:
-        """The noise in which mask and uniform tokens have these weights."""
+        """Return the noise in which mask and uniform tokens have these weights."""
         return MaskOrUniformLaw((mask / (mask + uniform))[:, None], self.noise.mask, self.noise.vocab_size)
 
     def _at(self, noisy: Noisy, mask: PerRow, token: PerRow) -> PerPosition:
-        """The first value at masks, the second at other tokens."""
+        """Return the first value at masks, the second at other tokens."""
         return torch.where(noisy.tokens == self.noise.mask, mask[:, None], token[:, None])

@@ -17,7 +17,7 @@ from tokenloom.types import PerPosition, Tokens, sealed
 
 @dataclass(frozen=True)
 class Support:
-    """Which probabilities a noise gives to clean tokens, over all positions."""
+    """The kinds of probabilities that a noise gives to clean tokens, over all positions."""
 
     never: bool
     """Some token has w = 0: seen, it is clean."""
@@ -28,7 +28,7 @@ class Support:
 
     @property
     def empty(self) -> bool:
-        """Whether no clean token is ever noise, w(V) = 0."""
+        """True if no clean token is ever noise."""
         return not self.sometimes and not self.always
 
 
@@ -36,6 +36,7 @@ class Law(ABC):
     """A law over the states of each position."""
 
     num_states: int
+    """The number of ids a position can take."""
 
     @abstractmethod
     def probability_of(self, tokens: Tokens) -> PerPosition:
@@ -62,14 +63,17 @@ class Law(ABC):
         """Positions that have laws of their own; None where all share one."""
         return None
 
-    @abstractmethod
     def support(self, vocab_size: int, mask: int | None) -> Support:
-        """Say which probabilities occur on the clean tokens."""
+        """Return the kinds of probabilities that clean tokens have."""
+        clean = torch.arange(vocab_size) != (-1 if mask is None else mask)
+        values = self.log_probs(torch.device("cpu"))[..., :vocab_size][..., clean].exp()
+        zero, one = values == 0, values == 1
+        return Support(bool(zero.any()), bool((~zero & ~one).any()), bool(one.any()))
 
     @property
     def is_point(self) -> bool:
-        """Whether each position has a single state of probability 1."""
-        return False
+        """True if each position has a single state of probability 1."""
+        return bool((self.log_probs(torch.device("cpu")).amax(-1) == 0).all())
 
 
 @sealed
@@ -78,7 +82,6 @@ class UniformLaw(Law):
     """w = 1/K on the tokens 0..K-1."""
 
     num_states: int
-    """K."""
 
     def probability_of(self, tokens: Tokens) -> PerPosition:
         return torch.full(tokens.shape, 1 / self.num_states, device=tokens.device, dtype=torch.float64)
@@ -93,9 +96,6 @@ class UniformLaw(Law):
     def draw_other(self, tokens: Tokens, u: PerPosition) -> Tokens:
         return (tokens + 1 + draw_uniform_tokens(u, self.num_states - 1)) % self.num_states
 
-    def support(self, vocab_size: int, mask: int | None) -> Support:
-        return Support(False, True, False)
-
 
 @sealed
 @dataclass(frozen=True, eq=False)
@@ -105,7 +105,6 @@ class PointLaw(Law):
     tokens: Int[Tensor, "#batch #length"]
     """The state that each position is lost to."""
     num_states: int
-    """How many ids a position can take."""
 
     def probability_of(self, tokens: Tokens) -> PerPosition:
         return (tokens == self.tokens.to(tokens.device)).double()
@@ -120,14 +119,6 @@ class PointLaw(Law):
     def draw_other(self, tokens: Tokens, u: PerPosition) -> Tokens:
         return self.draw(u)
 
-    def support(self, vocab_size: int, mask: int | None) -> Support:
-        outside = bool(((self.tokens >= vocab_size) | (self.tokens == (-1 if mask is None else mask))).all())
-        return Support(True, False, not outside)
-
-    @property
-    def is_point(self) -> bool:
-        return True
-
 
 @sealed
 @dataclass(frozen=True, eq=False)
@@ -139,7 +130,6 @@ class TableLaw(Law):
 
     @property
     def num_states(self) -> int:  # type: ignore[override]
-        """How many ids a position can take."""
         return self.probabilities.shape[-1]
 
     @property
@@ -167,16 +157,6 @@ class TableLaw(Law):
     def at(self, place: Int[Tensor, "batch length"]) -> Law:
         return self if self.length is None else TableLaw(self.probabilities[0].to(place.device)[place])
 
-    def support(self, vocab_size: int, mask: int | None) -> Support:
-        clean = torch.arange(vocab_size) != (-1 if mask is None else mask)
-        values = self.probabilities[..., :vocab_size][..., clean.to(self.probabilities.device)]
-        zero, one = values == 0, values == 1
-        return Support(bool(zero.any()), bool((~zero & ~one).any()), bool(one.any()))
-
-    @property
-    def is_point(self) -> bool:
-        return bool((self.probabilities.amax(-1) == 1).all())
-
 
 @sealed
 @dataclass(frozen=True, eq=False)
@@ -192,22 +172,19 @@ class MaskOrUniformLaw(Law):
 
     @property
     def num_states(self) -> int:  # type: ignore[override]
-        """How many ids a position can take."""
         return max(self.vocab_size, self.mask + 1)
 
     @property
     def real(self) -> int:
-        """How many tokens are not the mask."""
+        """The number of tokens that are not the mask."""
         return self.vocab_size - (self.mask < self.vocab_size)
 
     def probability_of(self, tokens: Tokens) -> PerPosition:
-        return self._probability(tokens)
-
-    def _probability(self, states: Tensor) -> Tensor:
-        return torch.where(states == self.mask, self.share, (1 - self.share) / self.real)
+        return torch.where(tokens == self.mask, self.share, (1 - self.share) / self.real)
 
     def log_probs(self, device: torch.device) -> Float[Tensor, "#batch #length states"]:
-        return self._probability(torch.arange(self.num_states, device=device)).log().unsqueeze(1)
+        every = torch.arange(self.num_states, device=device).expand(len(self.share), -1)
+        return self.probability_of(every).log().unsqueeze(1)
 
     def draw(self, u: PerPosition) -> Tokens:
         number = draw_uniform_tokens(_beyond(u, self.share), self.real)
@@ -223,13 +200,10 @@ class MaskOrUniformLaw(Law):
         return torch.where(u < share, self.mask, self._token(number))
 
     def _token(self, number: Tokens) -> Tokens:
-        """The real token of a number in 0..real-1."""
+        """Return the real token of a number in 0..real-1."""
         return number + (number >= self.mask).long()
-
-    def support(self, vocab_size: int, mask: int | None) -> Support:
-        return Support(False, True, False)
 
 
 def _beyond(u: PerPosition, share: Tensor) -> PerPosition:
     """Turn uniform numbers that are not below the share into uniform numbers again."""
-    return ((u - share) / (1 - share).clamp(min=1e-300)).clamp(0, 1)
+    return ((u - share) / (1 - share).clamp(min=1e-300)).clamp(0, 1)  # a share of 1 leaves no such number

@@ -8,10 +8,9 @@ from tokenloom.noise.base import NOISES, Noise, check_mask_id
 from tokenloom.noise.law import Law, PointLaw
 
 
-@NOISES.register("mask")
 @dataclass(frozen=True)
-class Mask(Noise):
-    """w = [. = mask]."""
+class WithMask(Noise):
+    """A noise with a mask."""
 
     mask_id: int | None = field(default=None, kw_only=True)
     """The id of the mask: one more id, K, unless it lies inside the vocabulary, as in pretrained language models."""
@@ -23,6 +22,12 @@ class Mask(Noise):
     @property
     def mask(self) -> int:
         return self.vocab_size if self.mask_id is None else self.mask_id
+
+
+@NOISES.register("mask")
+@dataclass(frozen=True)
+class Mask(WithMask):
+    """w = [. = mask]."""
 
     def law(self) -> Law:
         return PointLaw(torch.tensor([[self.mask]]), self.num_states)

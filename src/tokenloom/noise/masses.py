@@ -28,11 +28,11 @@ class Masses(ABC):
     """alpha_t and m_t, in float64: one number per row costs nothing, and a step of 1/1000 in float32 is off by 1e-4."""
 
     support: Support
-    """Which probabilities clean tokens have for 0 < t < 1."""
+    """The kinds of probabilities that clean tokens have for 0 < t < 1."""
 
     @abstractmethod
     def alpha(self, t: PerRow) -> PerRow:
-        """The signal left at times t."""
+        """Return the signal left at times t."""
 
     @abstractmethod
     def alpha_prime(self, t: PerRow) -> PerRow:
@@ -40,7 +40,7 @@ class Masses(ABC):
 
     @abstractmethod
     def time_at_lost(self, lost: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """The time at which 1 - alpha is `lost`; above 1 where that is never reached."""
+        """Return the time at which 1 - alpha is `lost`; above 1 where that is never reached."""
 
     @abstractmethod
     def law(self, noisy: Noisy, t: PerRow) -> Law:
@@ -60,11 +60,10 @@ class Masses(ABC):
 
     @abstractmethod
     def later(self, t: PerRow, waiting: PerRow) -> PerRow:
-        """The earlier time s at which the clock of the slowest token has run by `waiting`; `pace` says how fast each
-        runs."""
+        """Return the earlier time s by which the clock of the slowest token has run for `waiting`."""
 
     def pace(self, noisy: Noisy) -> PerPosition:
-        """How many times faster than `later` the clock of each token runs."""
+        """Return the speed of each token's clock, in units of that of `later`."""
         return torch.ones(noisy.tokens.shape, device=noisy.tokens.device, dtype=torch.float64)
 
     @abstractmethod
@@ -73,7 +72,7 @@ class Masses(ABC):
 
     @abstractmethod
     def arriving(self, noisy: Noisy) -> tuple[PerRow, Law]:
-        """The rate at which the forward Markov chain loses a token at the time of a state, and what it becomes."""
+        """Return the rate at which the Markov chain loses a token at a state's time, and the law of what it becomes."""
 
 
 @sealed
@@ -84,9 +83,7 @@ class StillMasses(Masses):
     fixed: Law
     """w, for one row."""
     schedule: Schedule
-    """alpha."""
     support: Support
-    """The kinds of probabilities in w."""
 
     def alpha(self, t: PerRow) -> PerRow:
         return self.schedule.alpha(t.double())

@@ -16,7 +16,7 @@ class Table(Noise):
     """w^l = pi^l."""
 
     pi: Float[Tensor, "length vocab"]
-    """What a lost token becomes, [length, K]: one law per position, or a single row for all; rows sum to 1."""
+    """The probabilities of a lost token, [length, K]: one law per position, or a single row for all."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -29,7 +29,7 @@ class Table(Noise):
             raise ValueError("every row of pi must be a distribution: entries >= 0 that sum to 1")
 
     def __eq__(self, other: object) -> bool:
-        """The same table; a dataclass would ask a tensor for its truth."""
+        """Compare the tables; a dataclass would ask a tensor for its truth."""
         return isinstance(other, Table) and self.vocab_size == other.vocab_size and torch.equal(self.pi, other.pi)
 
     def __hash__(self) -> int:
@@ -40,6 +40,6 @@ class Table(Noise):
 
 
 def unigrams(tokens: Tensor, vocab_size: int) -> Table:
-    """Count how often each token occurs, one more than it does, so that every token may be noise."""
+    """Build the noise of token frequencies, each count raised by one so that every token may be noise."""
     counts = torch.bincount(tokens.flatten().long(), minlength=vocab_size).double() + 1
     return Table(vocab_size, (counts / counts.sum()).unsqueeze(0))
