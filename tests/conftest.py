@@ -1,8 +1,7 @@
 """Every test runs with shape and type checks active over the whole package.
 
 `--road` chooses how samplers reach their predictions, for which no law may change: `gathered`, as on an accelerator,
-where the host does not ask for values on the way; `compiled`, with every network under torch.compile, and rows and
-positions padded, those of exact models too.
+where the host does not ask for values on the way; `compiled`, with every network under torch.compile.
 """
 
 from collections.abc import Iterator
@@ -17,9 +16,7 @@ with install_import_hook("tokenloom", "beartype.beartype"):
 
 from tokenloom.models import compiled
 from tokenloom.models.model import DiffusionModel
-from tokenloom.oracles.exact import ExactModel
 from tokenloom.samplers.evaluator import Evaluator
-from tokenloom.state import Noisy
 
 torch.set_num_threads(1)
 
@@ -54,27 +51,12 @@ def road(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Non
     elif name == "compiled":
         monkeypatch.setattr(DiffusionModel, "compiled", True)
         monkeypatch.setattr(compiled, "BACKEND", "eager")
-        _pad_oracles(monkeypatch)
 
 
 def never_ask(monkeypatch: pytest.MonkeyPatch) -> None:
     """No evaluator asks for values on the way, and no tensor says that asking it is free."""
     monkeypatch.setattr(Evaluator, "__init__", partialmethod(Evaluator.__init__, asks=False))
     monkeypatch.setattr(torch.Tensor, "is_cpu", False)
-
-
-def _pad_oracles(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Exact models answer a padded question, as compiled networks do."""
-    body = ExactModel.body
-
-    def padded(self: ExactModel, noisy: Noisy) -> torch.Tensor:
-        rows = len(noisy.tokens)
-        if not rows:
-            return body(self, noisy)
-        size = compiled.fitting_size((type(self), noisy.tokens.shape[1]), rows)
-        return body(self, noisy.sequences(torch.arange(size).clamp(max=rows - 1)))[:rows]
-
-    monkeypatch.setattr(ExactModel, "body", padded)
 
 
 @pytest.fixture

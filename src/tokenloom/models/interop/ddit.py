@@ -189,28 +189,39 @@ def _heads(tensors: Tensors, width: int) -> int | None:
 # -------------------------------------------------------------------- writing
 
 
-@dataclass(frozen=True)
-class Target:
-    """Sizes and clock of the `DiT` that a family makes of the backbone."""
+def dit_config(
+    sizes: Sizes,
+    vocab_size: int,
+    num_states: int,
+    length: int,
+    heads: int,
+    time: TimeInput,
+    limits: tuple[float | None, float | None] = (None, None),
+    dropout: float = 0.0,
+) -> TransformerConfig:
+    """Return the config of the `DiT` of a backbone, whose time is always 0, t, or sigma = -log alpha_t."""
+    least, most = (None, None) if time == "zero" else limits
+    return TransformerConfig(
+        vocab_size=vocab_size,
+        num_states=num_states,
+        length=length,
+        width=sizes.width,
+        depth=sizes.depth,
+        heads=heads,
+        condition=sizes.condition,
+        dropout=dropout,
+        time=time != "zero",
+        absorbing=sizes.fusion == "shared_mlp",
+        clock="sigma" if time == "sigma" else "time",
+        time_scale=1.0,
+        time_least=least,
+        time_most=most,
+    )
 
-    vocab_size: int
-    """K; the head keeps this many rows."""
-    num_states: int
-    """The embedding keeps this many rows."""
-    length: int
-    heads: int
-    time: TimeInput
-    """The time that it reads: always 0, t, or sigma = -log alpha_t."""
-    time_least: float | None = None
-    time_most: float | None = None
-    dropout: float = 0.0
-    label: int | None = None
-    """The class to fold in, of a network with labels; by default the last one, which means no class."""
 
-
-def to_dit(tensors: Tensors, sizes: Sizes, target: Target) -> tuple[TransformerConfig, Tensors]:
-    """Return the config of a `DiT` and its weights."""
-    if sizes.fusion == "separate_linear":
+def to_dit(tensors: Tensors, config: TransformerConfig, label: int | None = None) -> Tensors:
+    """Return the weights of a `DiT`; `label` is the class to fold in, by default the last, which means no class."""
+    if any(name.startswith("conditioning_input_proj") for name in tensors):
         raise ValueError(
             "it reads U through a table of its own (conditioning_fusion separate_linear), and DiT shares one table "
             "between x_t and U (shared_mlp); such a network has to be trained again"
@@ -221,32 +232,14 @@ def to_dit(tensors: Tensors, sizes: Sizes, target: Target) -> tuple[TransformerC
     }
     table = kept.pop(LABELS, None)
     if table is not None:
-        _fold_label(kept, table, sizes.labels - 1 if target.label is None else target.label)
-    elif target.label is not None:
-        raise ValueError(f"the network has no class labels, got label {target.label}")
-    kept[EMBEDDING] = kept[EMBEDDING][: target.num_states]
+        _fold_label(kept, table, len(table) - 1 if label is None else label)
+    elif label is not None:
+        raise ValueError(f"the network has no class labels, got label {label}")
+    kept[EMBEDDING] = kept[EMBEDDING][: config.num_states]
     for part in ("weight", "bias"):
-        kept[f"output_layer.linear.{part}"] = kept[f"output_layer.linear.{part}"][: target.vocab_size]
+        kept[f"output_layer.linear.{part}"] = kept[f"output_layer.linear.{part}"][: config.vocab_size]
     renamed = {_renamed(name): value for name, value in kept.items()}
-    if target.time == "zero":
-        renamed = _fold_time(renamed)
-    config = TransformerConfig(
-        vocab_size=target.vocab_size,
-        num_states=target.num_states,
-        length=target.length,
-        width=sizes.width,
-        depth=sizes.depth,
-        heads=target.heads,
-        condition=sizes.condition,
-        dropout=target.dropout,
-        time=target.time != "zero",
-        absorbing=sizes.fusion == "shared_mlp",
-        clock="sigma" if target.time == "sigma" else "time",
-        time_scale=1.0,
-        time_least=target.time_least,
-        time_most=target.time_most,
-    )
-    return config, renamed
+    return renamed if config.time else _fold_time(renamed)
 
 
 def _renamed(name: str) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tokenloom.models.interop.ddit import EMBEDDING, Sizes, Target, averaged, measure, strip_prefix, to_dit
+from tokenloom.models.interop.ddit import EMBEDDING, Sizes, averaged, dit_config, measure, strip_prefix, to_dit
 from tokenloom.models.interop.families import (
     FAMILIES,
     Plan,
@@ -26,6 +26,7 @@ from tokenloom.models.model import DiffusionModel
 from tokenloom.models.tokenizer import Tokenizer, with_special_token
 from tokenloom.models.tokenizer_sources import FILES, build_tokenizer, load_tokenizer
 from tokenloom.nn.dit import DiT
+from tokenloom.nn.transformer import TransformerConfig
 from tokenloom.support.about import About
 from tokenloom.support.checks import nearest
 
@@ -84,41 +85,28 @@ def _imported(
     sizes = measure(weights)
     check_declared(content.config, sizes)
     plan = plan_of(content.config, sizes, family or detect(content.config, prefix), located.name)
-    target = _target(plan, sizes, content, label)
-    config, tensors = to_dit(weights, sizes, target)
+    config = _config(plan, sizes, content)
     network = DiT(config)
-    network.load_state_dict(tensors)
+    network.load_state_dict(to_dit(weights, config, label))
     found, notes = _tokenizer(tokenizer, located.folder, plan)
     if found is not None and found.end_of_sequence is None:
         plan = replace(plan, packing="wrap")  # the only one that needs no end
     kind = "moving average" if shadow is not None else "as stored" if content.average is None else "raw"
     origin = located.origin(plan.family, kind, (*plan.notes, *notes))
-    rows = {"kind": "text", "length": target.length, "tokenizer": plan.tokenizer or "", "packing": plan.packing}
+    rows = {"kind": "text", "length": config.length, "tokenizer": plan.tokenizer or "", "packing": plan.packing}
     about = About(origin=origin, source=None if found is None else rows)
     model = DiffusionModel(network.eval(), plan.process, None, plan.predicts, found, about)
-    return Imported(model, _report(plan, sizes, target, origin, prefix, found))
+    return Imported(model, _report(plan, sizes, config, origin, prefix, found))
 
 
-def _target(plan: Plan, sizes: Sizes, content: Content, label: int | None) -> Target:
+def _config(plan: Plan, sizes: Sizes, content: Content) -> TransformerConfig:
     heads = declared(content.config, "heads") or sizes.heads
     length = declared(content.config, "length")
     if heads is None or length is None:
         missing = "n_heads" if heads is None else "model_length"
         raise ValueError(f"neither the weights nor a config say {missing}; write it to a config.json beside the file")
-    if sizes.width % heads:
-        raise ValueError(f"the width {sizes.width} is not a multiple of {heads} heads")
-    least, most = (None, None) if plan.time == "zero" else plan.time_limits
-    return Target(
-        vocab_size=plan.process.vocab_size,
-        num_states=plan.process.input_states,
-        length=length,
-        heads=heads,
-        time=plan.time,
-        time_least=least,
-        time_most=most,
-        dropout=dropout(content.config),
-        label=label,
-    )
+    states = plan.process.vocab_size, plan.process.input_states
+    return dit_config(sizes, *states, length, heads, plan.time, plan.time_limits, dropout(content.config))
 
 
 def _tokenizer(given: str | Path | None, folder: Path, plan: Plan) -> tuple[Tokenizer | None, tuple[str, ...]]:
@@ -143,7 +131,12 @@ def _tokenizer(given: str | Path | None, folder: Path, plan: Plan) -> tuple[Toke
 
 
 def _report(
-    plan: Plan, sizes: Sizes, target: Target, origin: dict[str, Any], prefix: str, tokenizer: Tokenizer | None
+    plan: Plan,
+    sizes: Sizes,
+    config: TransformerConfig,
+    origin: dict[str, Any],
+    prefix: str,
+    tokenizer: Tokenizer | None,
 ) -> dict[str, str]:
     K, V = plan.process.vocab_size, sizes.rows
     mask = getattr(plan.process, "mask", None)
@@ -158,7 +151,7 @@ def _report(
         "family": plan.family,
         "weights": f"{origin['file']}, {origin['weights']}",
         "parameters": f"{sizes.parameters:,}, the number that its sizes require",
-        "network": f"width {sizes.width}, depth {sizes.depth}, heads {target.heads}, length {target.length}",
+        "network": f"width {sizes.width}, depth {sizes.depth}, heads {config.heads}, length {config.length}",
         "vocabulary": f"{K:,} tokens" + ("" if mask is None else f", mask {mask:,}") + f"; {V:,} rows stored",
         "process": f"{plan.process.title}, {plan.process.schedule}",
         "time input": clock,
