@@ -22,7 +22,7 @@ Module = TypeVar("Module", bound=nn.Module)
 FACTORIES = (torch.empty, torch.zeros, torch.ones, torch.full, torch.rand, torch.randn)
 """Functions that parameters are made with."""
 SPARE_TENSORS, SPARE_NUMBERS = 256, 1 << 24
-"""What a constructor may make beyond four times what it keeps: parts that it replaces, masks, tables."""
+"""Allowance of a constructor beyond four times what it keeps: parts that it replaces, masks, tables."""
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:

@@ -70,7 +70,7 @@ class Sizes:
     labels: int
     """Rows of the table of class labels, 0 without one."""
     fusion: Fusion
-    """How the absorbing sequence U enters."""
+    """The layer that reads the absorbing sequence U."""
 
     @property
     def parameters(self) -> int:

@@ -59,7 +59,7 @@ class Plan:
     time: TimeInput = "sigma"
     time_limits: tuple[float | None, float | None] = (0.0, SIGMA_MOST)
     packing: str = "sentences"
-    """How the rows it was trained on were cut."""
+    """The packing of the rows that it was trained on."""
     tokenizer: str | None = None
     """The name of its tokenizer on the Hub."""
     notes: tuple[str, ...] = ()

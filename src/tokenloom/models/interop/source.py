@@ -1,4 +1,4 @@
-"""Where a checkpoint of another library lies, and what it holds: its config, its tensors and their moving average.
+"""A checkpoint of another library: its files, its config, its tensors and their moving average.
 
 A source is a folder, a file or a name on the Hub, from which only configs, safetensors and tokenizers are fetched,
 never code.  A pickle is opened only for the import command.
