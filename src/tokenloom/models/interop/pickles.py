@@ -30,11 +30,11 @@ class Inert:
         self.items.append(value)
 
     def append(self, value: Any) -> None:
-        """As a list would."""
+        """Keep a value, as a list would."""
         self.items.append(value)
 
     def extend(self, values: Any) -> None:
-        """As a list would."""
+        """Keep several values, as a list would."""
         self.items.extend(values)
 
 
