@@ -19,10 +19,9 @@ def mdlm_network(size: Size) -> nn.Module:
         name: torch.randn(shape, generator=generator) * (2 / size.width**0.5 if "linear" in name else 0.02)
         for name, shape in ddit.shapes(sizes).items()
     }
-    target = ddit.Target(size.vocab, size.vocab + 1, size.length, size.heads, "zero")
-    config, renamed = ddit.to_dit(tensors, sizes, target)
+    config = ddit.dit_config(sizes, size.vocab, size.vocab + 1, size.length, size.heads, "zero")
     network = DiT(config).eval()
-    network.load_state_dict(renamed)
+    network.load_state_dict(ddit.to_dit(tensors, config))
     return network
 
 

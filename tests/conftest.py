@@ -1,12 +1,12 @@
 """Every test runs with shape and type checks active over the whole package.
 
 `--road` chooses how samplers reach their predictions, for which no law may change: `gathered`, as on an accelerator,
-where the host does not ask for values on the way; `compiled`, with every network under torch.compile, and rows and
-positions padded, those of exact models too.
+where the host does not ask for values on the way; `compiled`, with every network under torch.compile.
 """
 
-from collections.abc import Iterator
-from functools import partialmethod
+from collections.abc import Callable, Iterator
+from functools import partial, partialmethod
+from typing import Any
 
 import pytest
 import torch
@@ -17,9 +17,7 @@ with install_import_hook("tokenloom", "beartype.beartype"):
 
 from tokenloom.models import compiled
 from tokenloom.models.model import DiffusionModel
-from tokenloom.oracles.exact import ExactModel
 from tokenloom.samplers.evaluator import Evaluator
-from tokenloom.state import Noisy
 
 torch.set_num_threads(1)
 
@@ -54,27 +52,23 @@ def road(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Non
     elif name == "compiled":
         monkeypatch.setattr(DiffusionModel, "compiled", True)
         monkeypatch.setattr(compiled, "BACKEND", "eager")
-        _pad_oracles(monkeypatch)
+        monkeypatch.setattr(compiled, "call", partial(_unchecked, compiled.call))
+
+
+def _unchecked(call: Callable[..., Any], *arguments: Any) -> Any:
+    """Call without shape checks, which cannot be traced where the number of rows is a variable."""
+    before = config.jaxtyping_disable
+    config.update("jaxtyping_disable", True)
+    try:
+        return call(*arguments)
+    finally:
+        config.update("jaxtyping_disable", before)
 
 
 def never_ask(monkeypatch: pytest.MonkeyPatch) -> None:
     """No evaluator asks for values on the way, and no tensor says that asking it is free."""
     monkeypatch.setattr(Evaluator, "__init__", partialmethod(Evaluator.__init__, asks=False))
     monkeypatch.setattr(torch.Tensor, "is_cpu", False)
-
-
-def _pad_oracles(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Exact models answer a padded question, as compiled networks do."""
-    body = ExactModel.body
-
-    def padded(self: ExactModel, noisy: Noisy) -> torch.Tensor:
-        rows = len(noisy.tokens)
-        if not rows:
-            return body(self, noisy)
-        size = compiled.fitting_size((type(self), noisy.tokens.shape[1]), rows)
-        return body(self, noisy.sequences(torch.arange(size).clamp(max=rows - 1)))[:rows]
-
-    monkeypatch.setattr(ExactModel, "body", padded)
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import itertools
 import json
 import os
 import re
+import shutil
 import signal
 import time
 from collections.abc import Callable
@@ -36,17 +37,17 @@ from tokenloom.training.recipes import recipe
 
 FILES = ("config.json", "model.safetensors")
 Config = dict[str, Any]
+Tensors = dict[str, torch.Tensor]
 
 
 def small_model(process: tl.Process | None = None, **changes: Any) -> tl.DiffusionModel:
     process = tl.Uniform(3) if process is None else process
     config = tl.nn.TransformerConfig(
-        process.vocab_size, process.input_states, 4, width=8, depth=1, heads=1, condition=4
-    )
+        process.vocab_size, process.input_states, 4, width=8, depth=1, heads=1, condition=4,
+        absorbing=process.shows_auxiliary, time=not process.sequential,
+    )  # fmt: skip
     kind = tl.nn.CausalTransformer if process.sequential else tl.nn.DiT
-    predicts = process.preferred
-    network = kind(replace(config, absorbing=process.shows_auxiliary, time=not process.sequential))
-    return awake(tl.DiffusionModel(network, process, predicts=predicts, **changes))
+    return awake(tl.DiffusionModel(kind(config), process, predicts=process.preferred, **changes))
 
 
 def assert_saved_again_is_the_same(model: tl.DiffusionModel, folder: Path) -> tl.DiffusionModel:
@@ -129,16 +130,6 @@ def test_a_model_of_format_2_which_names_its_process_is_read_as_before(name: str
     assert all(torch.equal(value, loaded.state_dict()[key]) for key, value in model.state_dict().items())
 
 
-def test_a_noise_table_is_kept_bit_for_bit(tmp_path: Path) -> None:
-    """Thirds and tenths have no finite binary form, so a float32 anywhere on the way would show."""
-    pi = torch.tensor([[0.1, 0.2, 0.7], [1 / 3, 1 / 3, 1 / 3]], dtype=torch.float64).repeat(2, 1)
-    loaded = assert_saved_again_is_the_same(small_model(tl.Interpolating(3, pi)), tmp_path)
-    assert isinstance(loaded.process.noise, tl.noise.Table)
-    assert loaded.process.noise.pi.dtype == torch.float64
-    assert torch.equal(loaded.process.noise.pi, pi)
-    assert not torch.equal(pi.float().double(), pi)
-
-
 @pytest.mark.parametrize("name", [name for name in NETWORKS if not issubclass(NETWORKS[name], Pretrained)])
 def test_every_network_is_saved_whole(name: str, tmp_path: Path) -> None:
     kind = NETWORKS[name]
@@ -214,6 +205,18 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def rewritten(stored: Path, folder: Path, edit: Callable[[Config], Any], tensors: Tensors | None = None) -> Path:
+    """A copy of a stored model with another config, or other tensors, and checksums that agree."""
+    shutil.copytree(stored, folder, dirs_exist_ok=True)
+    if tensors is not None:
+        save_file(tensors, folder / "model.safetensors")
+    config = edit(json.loads((stored / "config.json").read_text()))
+    if isinstance(config, dict) and "sha256" in config:
+        config = seal(config, folder / "model.safetensors")
+    (folder / "config.json").write_text(json.dumps(config))
+    return folder
+
+
 def change(*path: str, to: Any) -> Callable[[Config], Any]:
     """Put a value somewhere into a config."""
 
@@ -231,13 +234,11 @@ def without(key: str) -> Callable[[Config], Config]:
     return lambda config: {name: value for name, value in config.items() if name != key}
 
 
-NOT_OBJECTS: list[Any] = [[1, 2], "masked", None, 5]
 WRONG: list[tuple[Callable[[Config], Any], str]] = [
+    (without("format"), "has no format number"),
     (change("format", to=True), "has no format number"),
     (change("format", to=4), "its format 4 is newer than 3, the newest that this version reads; upgrade tokenloom"),
     (change("format", to=1), "its format 1 is older than 2"),
-    (without("format"), "has no format number"),
-    (change("format", to="2"), "has no format number"),
     (without("schedule"), "config.json lacks schedule"),
     (without("sha256"), "config.json lacks sha256"),
     (change("network", "depth", to=10**6), "the network dit is much larger than its weights in the file"),
@@ -247,10 +248,7 @@ WRONG: list[tuple[Callable[[Config], Any], str]] = [
     (change("abuot", to={}), "config.json has an unknown key 'abuot'; did you mean about?"),
     (change("process", "noise", "name", to="msak"), "there is no noise 'msak'; did you mean mask"),
     (change("process", "noise", "mask", to=2), "the noise mask has no option 'mask'; did you mean mask_id?"),
-    (
-        change("process", "noise", "vocab_size", to="3"),
-        "the option vocab_size of the noise mask must be a whole number, got '3'",
-    ),
+    (change("process", "noise", "vocab_size", to="3"), "vocab_size of the noise mask must be a whole number, got '3'"),
     (change("process", "noise", "vocab_size", to=1), "at least 2 tokens, got 1"),
     (change("process", "coupling", "name", to="markow"), "there is no coupling 'markow'; did you mean markov"),
     (change("process", "coupling", "rate", to=2), "the coupling markov has no option 'rate'"),
@@ -265,10 +263,7 @@ WRONG: list[tuple[Callable[[Config], Any], str]] = [
     (change("network", "widht", to=8), "the network dit has no option 'widht'; did you mean width?"),
     (change("network", "width", to=None), "the option width of the network dit must be a whole number, got None"),
     (change("network", "width", to=16), "has shape"),
-    (
-        change("tokenizer", "kind", to="chars"),
-        "a stored tokenizer is of kind characters, bytes or subwords, got 'chars'",
-    ),
+    (change("tokenizer", "kind", to="chars"), "of kind characters, bytes or subwords, got 'chars'"),
     (change("tokenizer", to=[1]), "a stored tokenizer is of kind"),
     (change("about", "step", to="7"), "the option step of what is known of a model must be a whole number or null"),
     *(
@@ -279,10 +274,9 @@ WRONG: list[tuple[Callable[[Config], Any], str]] = [
             "network": "a network is stored as an object with a name, got",
             "about": "what is known of a model is stored as an object, got",
         }.items()
-        for value in NOT_OBJECTS
+        for value in ([1, 2], "masked", None, 5)
     ),
     (lambda config: [config], "config.json must hold an object"),
-    (lambda config: "masked", "config.json must hold an object"),
     (lambda config: None, "config.json must hold an object"),
 ]
 
@@ -291,12 +285,7 @@ WRONG: list[tuple[Callable[[Config], Any], str]] = [
 def test_a_config_of_another_kind_or_time_gets_a_sentence(
     edit: Callable[[Config], Any], sentence: str, stored: Path, tmp_path: Path
 ) -> None:
-    for name in FILES:
-        (tmp_path / name).write_bytes((stored / name).read_bytes())
-    config = edit(json.loads((stored / "config.json").read_text()))
-    if isinstance(config, dict) and "sha256" in config:
-        config = seal(config, stored / "model.safetensors")
-    (tmp_path / "config.json").write_text(json.dumps(config))
+    rewritten(stored, tmp_path, edit)
     with pytest.raises(ValueError, match=f"^the model in {tmp_path} cannot be read: .*{re.escape(sentence)}"):
         load_model(tmp_path)
 
@@ -304,36 +293,28 @@ def test_a_config_of_another_kind_or_time_gets_a_sentence(
 def test_missing_damaged_and_foreign_weights_get_a_sentence(stored: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"holds no model: config\.json is missing"):
         load_model(tmp_path / "nothing")
-    tensors, folder = load_file(stored / "model.safetensors"), tmp_path / "model"
+    tensors = load_file(stored / "model.safetensors")
     name = next(iter(tensors))
     for changed, sentence in (
         ({key: value for key, value in tensors.items() if key != name}, f"the weights lack {name}"),
         (tensors | {"more": torch.zeros(1)}, "the weights have an unknown more"),
         (tensors | {"process.pi": torch.zeros(1)}, "the noise mask cannot be built"),
         (tensors | {"constant.units": torch.zeros(1)}, "the network dit cannot be built"),
-        (tensors | {name: torch.zeros(1, 2, 3)}, r"has shape \[1, 2, 3\], but the config asks for"),
-        (tensors | {name: tensors[name].long()}, r"holds torch.int64, but the config asks for torch.float32"),
+        (tensors | {name: torch.zeros(1, 2, 3)}, r"has shape \[1, 2, 3\]"),
+        (tensors | {name: tensors[name].long()}, "holds torch.int64, but the network asks for torch.float32"),
     ):
-        folder.mkdir(exist_ok=True)
-        save_file(changed, folder / "model.safetensors")
-        config = json.loads((stored / "config.json").read_text())
-        (folder / "config.json").write_text(json.dumps(seal(config, folder / "model.safetensors")))
         with pytest.raises(ValueError, match=sentence):
-            load_model(folder)
-    (folder / "model.safetensors").write_bytes(b"broken")
-    with pytest.raises(ValueError, match="cannot be read"):
-        load_model(folder)
+            load_model(rewritten(stored, tmp_path, lambda config: config, changed))
 
 
 def test_saving_never_takes_what_is_not_a_model(tmp_path: Path) -> None:
-    (tmp_path / "work").mkdir()
-    (tmp_path / "work" / "thesis.tex").write_text("mine")
-    with pytest.raises(ValueError, match=r"work holds thesis\.tex, which is not part of a model; save to a new folder"):
-        small_model().save(tmp_path / "work")
-    with pytest.raises(ValueError, match=r"thesis\.tex is a file; name a folder"):
-        small_model().save(tmp_path / "work" / "thesis.tex")
-    assert (tmp_path / "work" / "thesis.tex").read_text() == "mine"
-    assert [path.name for path in tmp_path.rglob("*")] == ["work", "thesis.tex"]
+    thesis = tmp_path / "thesis.tex"
+    thesis.write_text("mine")
+    for folder, sentence in ((tmp_path, r"holds thesis\.tex, which is not part"), (thesis, "is a file; name a folder")):
+        with pytest.raises(ValueError, match=sentence):
+            small_model().save(folder)
+    assert thesis.read_text() == "mine"
+    assert os.listdir(tmp_path) == ["thesis.tex"]
 
 
 def test_a_flipped_bit_or_a_file_of_another_model_is_found(stored: Path, tmp_path: Path) -> None:
@@ -369,10 +350,8 @@ def _flipped(content: bytes, place: int, bit: int) -> bytes:
 
 def test_a_hostile_size_takes_neither_time_nor_memory(stored: Path, tmp_path: Path) -> None:
     resource = pytest.importorskip("resource", reason="this system does not say how much memory is used")
-    (tmp_path / "model.safetensors").write_bytes((stored / "model.safetensors").read_bytes())
     for name, size in (("depth", 10**6), ("depth", 2**62), ("width", 10**5), ("width", 2**62), ("condition", 10**9)):
-        config = change("network", name, to=size)(json.loads((stored / "config.json").read_text()))
-        (tmp_path / "config.json").write_text(json.dumps(seal(config, tmp_path / "model.safetensors")))
+        rewritten(stored, tmp_path, change("network", name, to=size))
         before, begun = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
         with pytest.raises(ValueError, match="the network dit is much larger than its weights in the file"):
             load_model(tmp_path)
@@ -395,8 +374,7 @@ def test_what_is_not_a_file_of_a_model_gets_a_sentence_and_is_not_waited_for(
     name: str, stored: Path, tmp_path: Path
 ) -> None:
     signal.alarm(20)
-    for other in FILES:
-        (tmp_path / other).write_bytes((stored / other).read_bytes())
+    shutil.copytree(stored, tmp_path, dirs_exist_ok=True)
     (tmp_path / name).unlink()
     with pytest.raises(ValueError, match=f"holds no model: {name} is missing"):
         load_model(tmp_path)
@@ -416,10 +394,10 @@ def test_what_is_not_a_file_of_a_model_gets_a_sentence_and_is_not_waited_for(
     signal.alarm(0)
 
 
-def test_a_name_that_no_disk_can_hold_gets_a_sentence() -> None:
-    for name in ("a" * 5000, "a\0b"):
-        with pytest.raises(ValueError, match="holds no model"):
-            load_model(name)
+@pytest.mark.parametrize("name", ["a" * 5000, "a\0b"])
+def test_a_name_that_no_disk_can_hold_gets_a_sentence(name: str) -> None:
+    with pytest.raises(ValueError, match="holds no model"):
+        load_model(name)
 
 
 def test_a_model_whose_saving_is_killed_loads_as_the_old_or_the_new_one(
@@ -461,10 +439,7 @@ def test_whoever_may_read_the_config_may_read_the_weights(tmp_path: Path) -> Non
         small_model().save(tmp_path / "model")
     finally:
         os.umask(before)
-    assert {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "model").iterdir()} == {
-        "config.json": 0o644,
-        "model.safetensors": 0o644,
-    }
+    assert [(tmp_path / "model" / name).stat().st_mode & 0o777 for name in FILES] == [0o644, 0o644]
 
 
 def test_a_network_of_ones_own_is_refused_with_a_remedy(tmp_path: Path) -> None:

@@ -64,21 +64,16 @@ def in_threads(work: Callable[[], Tensor], count: int = 4) -> list[Tensor]:
     return found
 
 
-def test_threads_that_sample_one_model_in_train_mode_get_the_tokens_of_one_thread_and_leave_every_mode() -> None:
-    assert True in MODES
-    assert False in MODES
-    alone = sampled()
-    for _ in range(12):
-        found = in_threads(sampled)
+@pytest.mark.parametrize(("work", "rounds"), [(sampled, 12), (bounded, 3)])
+def test_threads_that_ask_one_model_in_train_mode_get_what_one_thread_gets_and_leave_every_mode(
+    work: Callable[[], Tensor], rounds: int
+) -> None:
+    assert {True, False} == set(MODES)
+    alone = work()
+    for _ in range(rounds):
+        found = in_threads(work)
         assert len(found) == 6
-        assert all(torch.equal(tokens, alone) for tokens in found)
-        assert [module.training for module in MODEL.modules()] == MODES
-
-
-def test_threads_that_bound_one_model_get_the_figures_of_one_thread_and_leave_every_mode() -> None:
-    alone = bounded()
-    for _ in range(3):
-        assert all(torch.equal(nats, alone) for nats in in_threads(bounded))
+        assert all(torch.equal(one, alone) for one in found)
         assert [module.training for module in MODEL.modules()] == MODES
 
 

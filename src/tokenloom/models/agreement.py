@@ -1,4 +1,4 @@
-"""Whether a network, a process and what the network predicts fit each other."""
+"""The check that a network, a process and what the network predicts fit each other."""
 
 from tokenloom.models.network import NetworkCall
 from tokenloom.posteriors import LeaveOneOut, Posterior, Score
@@ -6,12 +6,12 @@ from tokenloom.process import Process
 
 
 def num_outputs(process: Process, predicts: type[Posterior]) -> int:
-    """Logits per position: one for each state for the score, else one for each token."""
+    """Count the logits per position: one per state for the score, else one per token."""
     return process.num_states if predicts is Score else process.vocab_size
 
 
 def check_network(call: NetworkCall, process: Process, predicts: type[Posterior]) -> None:
-    """Raise where what the network says of itself contradicts the process."""
+    """Raise if an attribute of the network contradicts the process."""
     kind, outputs = process.title, num_outputs(process, predicts)
     if call.attribute("causal", process.sequential) != process.sequential:
         raise ValueError(

@@ -34,7 +34,7 @@ class Checkpoint:
 
     step: int
     tensors: dict[str, dict[str, Tensor]]
-    """One safetensors file each: model, ema, optimiser."""
+    """One safetensors file per group: model, ema, optimiser."""
     state: dict[str, Any]
 
 
@@ -55,60 +55,30 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint, keep: int = 2) -> Pat
 
 
 def checkpoints(folder: Path) -> list[Path]:
-    """Complete checkpoints, newest first."""
+    """List the complete checkpoints, newest first."""
     return sorted((path for path in folder.glob(f"{PREFIX}*") if path.is_dir()), reverse=True)
 
 
-def damage(path: Path) -> str | None:
-    """What is wrong with a checkpoint, or None."""
-    try:
-        sums = _manifest(path)
-        for name in sorted(FILES):
-            if name != STATE:
-                check_header(path / name)
-            if file_sum(path / name) != sums[name]:
-                return f"{name} does not match its checksum"
-        _state(path)
-    except ValueError as error:
-        return str(error)
-    except OSError as error:
-        return f"it cannot be read: {error.strerror or error}"
-    return None
-
-
-def _manifest(path: Path) -> dict[str, Any]:
-    """The checksums of exactly the files of the directory."""
-    links = [name for name in os.listdir(path) if (path / name).is_symlink()]
-    if links:
-        raise ValueError(f"{min(links)} is a link, not a file")
-    sums = read_json(path / MANIFEST, LIMIT)
-    if not isinstance(sums, dict) or sums.keys() != FILES:
-        raise ValueError(f"{MANIFEST} must name {', '.join(sorted(FILES))} and nothing else")
-    others = {name for name in os.listdir(path) if not name.startswith(".")} - FILES - {MANIFEST}
-    if others:
-        raise ValueError(f"{min(others)} is not a file of a checkpoint")
-    return sums
-
-
-def _state(path: Path) -> dict[str, Any]:
-    """What else must be known to resume."""
-    state = read_json(path / STATE, LIMIT)
-    if not isinstance(state, dict) or path.name != f"{PREFIX}{state.get('step')!r:0>9}":
-        raise ValueError(f"{STATE} is not that of the step in the name {path.name}")
-    return state
-
-
 def read_checkpoint(path: Path) -> Checkpoint:
-    """A checkpoint that is not damaged."""
-    problem = damage(path)
-    if problem is not None:
-        raise ValueError(f"the checkpoint {path} is damaged: {problem}")
-    state = _state(path)
+    """Read a checkpoint, or raise if it is damaged."""
+    try:
+        state = _checked_state(path)
+    except ValueError as error:
+        raise ValueError(f"the checkpoint {path} is damaged: {error}") from error
     return Checkpoint(state.pop("step"), {group: read_tensors(path / TENSORS[group]) for group in GROUPS}, state)
 
 
+def damage(path: Path) -> str | None:
+    """Describe the first fault of a checkpoint; None if it is intact."""
+    try:
+        _checked_state(path)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
 def newest_intact(folder: Path) -> tuple[Path | None, list[str]]:
-    """The newest checkpoint that can be trusted, and a sentence for each newer one that cannot."""
+    """Find the newest checkpoint that can be trusted, with a sentence for each newer one that cannot."""
     tidy(folder)
     damaged: list[str] = []
     for path in checkpoints(folder):
@@ -117,3 +87,29 @@ def newest_intact(folder: Path) -> tuple[Path | None, list[str]]:
             return path, damaged
         damaged.append(f"the checkpoint {path.name} is damaged ({problem}) and is passed over")
     return None, damaged
+
+
+def _checked_state(path: Path) -> dict[str, Any]:
+    """Check every file of a checkpoint against its manifest, and read its state."""
+    try:
+        entries = sorted(os.listdir(path))
+        links = [name for name in entries if (path / name).is_symlink()]
+        if links:
+            raise ValueError(f"{links[0]} is a link, not a file")
+        sums = read_json(path / MANIFEST, LIMIT)
+        if not isinstance(sums, dict) or sums.keys() != FILES:
+            raise ValueError(f"{MANIFEST} must name {', '.join(sorted(FILES))} and nothing else")
+        others = [name for name in entries if not name.startswith(".") and name not in FILES | {MANIFEST}]
+        if others:
+            raise ValueError(f"{others[0]} is not a file of a checkpoint")
+        for name in sorted(FILES):
+            if name != STATE:
+                check_header(path / name)
+            if file_sum(path / name) != sums[name]:
+                raise ValueError(f"{name} does not match its checksum")
+    except OSError as error:
+        raise ValueError(f"it cannot be read: {error.strerror or error}") from error
+    state = read_json(path / STATE, LIMIT)
+    if not isinstance(state, dict) or path.name != f"{PREFIX}{state.get('step')!r:0>9}":
+        raise ValueError(f"{STATE} is not that of the step in the name {path.name}")
+    return state

@@ -1,4 +1,4 @@
-"""A model without dropout for the length of a block, whatever other threads do with it."""
+"""Eval mode for the length of a block, safe while other threads use the same model."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,10 +16,10 @@ _FOUND: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
 
 @contextmanager
 def evaluating(model: Model) -> Iterator[None]:
-    """Without dropout; every part of the model gets back the mode it was in.
+    """Switch every module of a model to eval mode, and restore the mode of each afterwards.
 
     The mode of a module is shared by all threads, so each module counts its users: the first one in switches it to
-    eval, the last one out gives back what was found.  By module, not by model, for two models may share a network.
+    eval, the last one out restores what it found.  Users are counted by module because two models may share a network.
     """
     modules = list(model.modules()) if isinstance(model, nn.Module) else []
     with _MODES:

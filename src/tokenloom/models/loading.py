@@ -1,4 +1,4 @@
-"""One way to a model, whoever wrote it: `tokenloom.load`.
+"""The one entry to a model, whoever wrote it: `tokenloom.load`.
 
 A run, a model folder or a bundled name is read unchanged.  Anything else that holds weights (a folder, a file, a name
 on the Hub) is imported, as long as no pickle has to be opened.
@@ -14,14 +14,13 @@ from tokenloom.models.interop.importing import import_model
 from tokenloom.models.interop.source import PICKLES
 from tokenloom.models.model import DiffusionModel
 from tokenloom.models.store import foreign, load_model, model_folder
+from tokenloom.models.tokenizer_sources import HUB_NAME
 from tokenloom.support.typed import checked
-
-HUB_NAME = r"\w[\w.-]*(/[\w.-]+)?"
 
 
 @checked
 def load(source: str | Path, tokenizer: str | Path | None = None) -> DiffusionModel:
-    """The model of a run, a model folder, a bundled name, or of another library.
+    """Load the model of a run, a model folder or a bundled name, or import that of another library.
 
     Raises:
         ValueError: If there is no such model, it cannot be read, or it carries its own tokenizer and another is given.
@@ -34,11 +33,11 @@ def load(source: str | Path, tokenizer: str | Path | None = None) -> DiffusionMo
 
 
 def is_foreign(source: str | Path) -> bool:
-    """Whether a source has to be imported."""
+    """Return whether a source has to be imported."""
     path = Path(source)
     if is_bundled(source) or model_folder(source) is not None:
         return False
-    if os.path.isdir(path):  # which, unlike Path's own, answers for any name
+    if os.path.isdir(path):  # Path.is_dir raises for a name that no disk can hold
         weights = [file for pattern in ("*.safetensors", *PICKLES) for file in path.glob(pattern)]
         return foreign(path) is not None or (bool(weights) and not (path / "config.json").exists())
     if os.path.exists(path):

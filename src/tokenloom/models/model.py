@@ -42,7 +42,7 @@ class DiffusionModel(nn.Module, Generic[Predicted_co]):
     """
 
     compiled = False
-    """Whether body and head of the network are compiled when they are called; see `compile`."""
+    """True if body and head of the network are compiled when they are called; see `compile`."""
 
     @overload
     def __init__(
@@ -87,7 +87,7 @@ class DiffusionModel(nn.Module, Generic[Predicted_co]):
 
     @property
     def call(self) -> NetworkCall:
-        """The network with the way it is called."""
+        """The network with its calling convention, kept until the network or `compiled` changes."""
         known: NetworkCall | None = self.__dict__.get("_call")
         if known is None or known.network is not self.network or known.compiled is not self.compiled:
             known = self.__dict__["_call"] = NetworkCall(self.network, self.compiled)
@@ -100,17 +100,17 @@ class DiffusionModel(nn.Module, Generic[Predicted_co]):
 
     @property
     def hollow(self) -> bool:
-        """Whether the output at a position provably ignores the input at it."""
+        """True if the output at a position provably ignores the input at it."""
         return bool(self.call.attribute("hollow", False))
 
     @property
     def causal(self) -> bool:
-        """Whether the output at a position sees only the input before it."""
+        """True if the output at a position depends only on the input before it."""
         return self.process.sequential
 
     @property
     def timeless(self) -> bool:
-        """Whether the prediction is known to ignore the time."""
+        """True if the prediction is known to ignore the time."""
         return self.process.all_or_nothing if self.reads_evidence else bool(self.call.attribute("timeless", False))
 
     def __getstate__(self) -> dict[str, Any]:
@@ -118,58 +118,57 @@ class DiffusionModel(nn.Module, Generic[Predicted_co]):
 
     @property
     def reads_evidence(self) -> bool:
-        """Whether the network is shown what each token is worth, and so serves any process."""
+        """True if the network reads the evidence of each token, and so works under any process."""
         return bool(self.call.attribute("reads_evidence", False))
 
     @property
     def marks_given(self) -> bool:
-        """Whether the network is shown which positions are given."""
+        """True if the network is shown which positions are given."""
         return self.reads_evidence or bool(self.call.attribute("marks_given", False))
 
     @property
     def length(self) -> int | None:
-        """The longest sequence the network reads, where it says so."""
+        """The longest sequence that the network reads, or None if it has no such attribute."""
         length: int | None = self.call.attribute("length", None)
         return length
 
     @property
     def device(self) -> torch.device | None:
-        """Where the weights are; None for a callable without any."""
+        """The device of the weights; None for a callable without any."""
         first = next(self.parameters(), None)
         return None if first is None else first.device
 
     @property
     def linear_head(self) -> LinearHead | None:
-        """The head of a network that splits, where it is linear."""
+        """The head of a network that splits, if it is linear; else None."""
         return self.call.linear_head
 
     @checked
     def predict(self, noisy: Noisy) -> Predicted_co:
-        """The network's posterior at x_t; a denoiser puts all mass on tokens that are already revealed."""
+        """Compute the network's posterior at x_t; a denoiser puts all mass on tokens that are already revealed."""
         self.process.check_state(noisy)
         prediction = self.interpret(self.logits(noisy), noisy)
         prediction.check(noisy, self.process)
         return prediction
 
     def logits(self, noisy: Noisy) -> Float[Tensor, "batch length out"]:
-        """The network's output at every position, for `interpret`."""
+        """Compute the network's output at every position, for `interpret`."""
         rows = self.head(self.body(noisy).flatten(0, 1))
         return rows.view(*noisy.tokens.shape, rows.shape[-1])
 
     def body(self, noisy: Noisy) -> Tensor:
-        """All of the network but its head; the logits where it does not split."""
+        """Compute everything but the head; the logits themselves if the network does not split."""
         shown, call = self.process.network_input(noisy), self.call
         if call.attribute("reads_evidence", False):
             shown = replace(shown, evidence=self.process.evidence(noisy))
         return call.features(shown) if call.splits else call.logits(shown, num_outputs(self.process, self.predicts))
 
     def head(self, features: Float[Tensor, "rows features"]) -> Float[Tensor, "rows out"]:
-        """Logits from the features of some positions."""
-        call = self.call
-        return call.head(features) if call.splits else features
+        """Compute logits from the features of some positions."""
+        return self.call.head(features) if self.call.splits else features
 
     def interpret(self, logits: Float[Tensor, "batch length out"], noisy: Noisy) -> Predicted_co:
-        """Logits as the posterior they are: the one reader of a network's output.
+        """Read logits as the posterior they are: the one reader of a network's output.
 
         Ids that clean data cannot hold are ruled out, and a denoiser is a point mass where x_t reveals x_0
         (`eq:carry-over-uniform`).
@@ -182,8 +181,9 @@ class DiffusionModel(nn.Module, Generic[Predicted_co]):
 
     @checked
     def with_process(self, process: Process) -> "DiffusionModel[Predicted_co]":
-        """The same network under another process that shows it what it was trained on; one that reads the evidence
-        serves them all, and warns of noise that its training did not show.
+        """Return the same network under another process, with a warning about noise that its training did not show.
+
+        Only a network that reads the evidence works under processes that show it other tokens than its own does.
         """
         if self.reads_evidence:
             warn_unseen(process, self.about, self.length)
@@ -196,8 +196,9 @@ class DiffusionModel(nn.Module, Generic[Predicted_co]):
     def compile(self, *args: Any, **options: Any) -> None:
         """Compile the network in place with torch.compile, body and head apart, when they are first called.
 
-        A layout (rows, length, training or not) is compiled once, which takes from seconds to a minute.  Predictions
-        change by rounding alone; saving, copying and training are as before.
+        Each is compiled for its first number of rows and once more for any other, which takes from seconds to a minute;
+        training and sampling are compiled apart.  Predictions change by rounding alone; saving, copying and training
+        are as before.
         """
         if unwrapped(self.network) is not self.network:
             raise ValueError(
@@ -213,12 +214,12 @@ class DiffusionModel(nn.Module, Generic[Predicted_co]):
 
     @checked
     def encode(self, text: str) -> list[int]:
-        """The ids of a text."""
+        """Return the ids of a text."""
         return self._known_tokenizer().encode(text)
 
     @checked
     def decode(self, tokens: Int[Tensor, "batch length"], end: int | None = None) -> list[str]:
-        """One text per row."""
+        """Return one text per row, up to the token `end` where a row has it."""
         rows: list[list[int]] = tokens.tolist()
         return [self._known_tokenizer().decode(row[: row.index(end)] if end in row else row) for row in rows]
 
@@ -228,7 +229,7 @@ class DiffusionModel(nn.Module, Generic[Predicted_co]):
         return self.tokenizer
 
     def describe(self, **known: Any) -> "DiffusionModel[Predicted_co]":
-        """Add to what is known of the model, in place."""
+        """Replace fields of `about`, in place."""
         self.about = replace(self.about, **known)
         return self
 

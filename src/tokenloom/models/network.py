@@ -11,10 +11,9 @@ A network is a callable (tokens, time) -> logits.  It may offer more, each on it
     num_states, num_outputs                  how many ids it embeds, how many logits it puts out
 
 Under a process that shows its auxiliary variable the call is (tokens, time, absorbing), unless the network reads the
-evidence, which says all of it.  A compiled or data-parallel
-network is called itself, never the network inside it: for features it is asked with `features_only=True` where its
-inner network knows that word, else for all logits.  `compiled` compiles body and head apart (`compiled.py`), which
-serves a sampler better than a compiled whole.
+evidence, which contains it.  A compiled or data-parallel network is called itself, never the network inside it: with
+`features_only=True` if its inner network takes that argument, else for all logits.  `compiled` compiles body and head
+apart (`compiled.py`), so that a sampler still asks for few logits.
 """
 
 import inspect
@@ -46,7 +45,7 @@ LinearHead = nn.Linear | LinearMap
 
 
 def unwrapped(network: Any) -> Any:
-    """The network inside compiled and data-parallel wrappers, or the network itself."""
+    """Return the network inside compiled and data-parallel wrappers, or the network itself."""
     if isinstance(network, nn.DataParallel | nn.parallel.DistributedDataParallel):
         return unwrapped(network.module)
     inner = getattr(network, "_orig_mod", None)
@@ -55,7 +54,7 @@ def unwrapped(network: Any) -> Any:
 
 @dataclass(frozen=True)
 class NetworkCall:
-    """A network with the way it is called."""
+    """A network, with its arguments chosen by its attributes."""
 
     network: Callable[..., Any]
     compiled: bool = False
@@ -66,18 +65,18 @@ class NetworkCall:
         return unwrapped(self.network)
 
     def attribute(self, name: str, default: Any) -> Any:
-        """What the network says of itself."""
+        """Return an attribute of the network inside any wrappers."""
         return getattr(self.inner, name, default)
 
     @cached_property
     def splits(self) -> bool:
-        """Whether features and head can be asked for apart."""
+        """True if features and head can be computed apart."""
         if not (hasattr(self.inner, "features") and hasattr(self.inner, "head")):
             return False
         return self.network is self.inner or "features_only" in inspect.signature(self.inner.forward).parameters
 
     def features(self, shown: NetworkInput) -> Tensor:
-        """Everything but the head, of a network that splits."""
+        """Compute everything but the head, of a network that splits."""
         arguments, options = self._arguments(shown)
         if self.network is not self.inner:
             features = self.network(*arguments, **options, features_only=True)
@@ -91,9 +90,8 @@ class NetworkCall:
         return features
 
     def logits(self, shown: NetworkInput, num_outputs: int) -> Tensor:
-        """The logits at every position, checked for their shape."""
-        arguments, options = self._arguments(shown)
-        logits = self._call(None, arguments, options)
+        """Compute the logits at every position, checked for their shape."""
+        logits = self._call(None, *self._arguments(shown))
         expected = [*shown.tokens.shape, num_outputs]
         if not isinstance(logits, Tensor) or list(logits.shape) != expected:
             raise ValueError(
@@ -102,7 +100,7 @@ class NetworkCall:
         return logits
 
     def head(self, features: Tensor) -> Tensor:
-        """Logits from the features of some positions, of a network that splits."""
+        """Compute logits from the features of some positions, of a network that splits."""
         head = self.inner.head
         logits: Tensor = compiled.call(head, None, (features,), {}) if self.compiled else linear(head, features)
         return logits
@@ -114,7 +112,7 @@ class NetworkCall:
 
     @property
     def linear_head(self) -> LinearHead | None:
-        """The head, where the network splits and the head is a plain `nn.Linear` or says that it `is_linear`."""
+        """The head, if the network splits and the head is a plain `nn.Linear` or has `is_linear`; else None."""
         head: Any = self.inner.head if self.splits else None
         return head if type(head) is nn.Linear or getattr(head, "is_linear", False) else None
 
@@ -129,9 +127,10 @@ class NetworkCall:
 
 
 def _got(output: Any) -> str:
-    """What a network returned, and what to do where logits are a part of it."""
+    """Describe what a network returned, with a remedy if logits are a part of it."""
     if isinstance(output, Tensor):
         return f"got {list(output.shape)}"
-    inside = " with logits; pass lambda tokens, time: network(tokens).logits" if hasattr(output, "logits") else ""
-    inside = "; pass a function that returns its logits" if isinstance(output, dict) and not inside else inside
-    return f"got a {type(output).__name__}{inside}"
+    remedy = "; pass a function that returns its logits" if isinstance(output, dict) else ""
+    if hasattr(output, "logits"):
+        remedy = " with logits; pass lambda tokens, time: network(tokens).logits"
+    return f"got a {type(output).__name__}{remedy}"

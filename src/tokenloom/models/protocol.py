@@ -1,4 +1,4 @@
-"""What a model is asked, whether its predictions come from a network or are exact."""
+"""The interface of a model, whether its predictions come from a network or are exact."""
 
 from typing import Protocol, runtime_checkable
 
@@ -16,8 +16,7 @@ from tokenloom.support.about import About
 
 @runtime_checkable
 class Model(Protocol[Predicted_co]):
-    """What samplers, bounds and probes ask of a model that predicts a certain posterior; networks and oracles both
-    satisfy it."""
+    """Everything that samplers, bounds and probes use of a model; networks and oracles both satisfy it."""
 
     @property
     def process(self) -> Process: ...
@@ -43,19 +42,19 @@ class Model(Protocol[Predicted_co]):
     def linear_head(self) -> LinearHead | None: ...  # the head, where it is one linear map
 
     def body(self, noisy: Noisy) -> Tensor:
-        """Features of every position."""
+        """Compute the features of every position."""
 
     def head(self, features: Float[Tensor, "rows features"]) -> Float[Tensor, "rows out"]:
-        """Logits from the features of some positions."""
+        """Compute logits from the features of some positions."""
 
     def logits(self, noisy: Noisy) -> Float[Tensor, "batch length out"]:
-        """The output at every position, for `interpret`."""
+        """Compute the output at every position, for `interpret`."""
 
     def interpret(self, logits: Float[Tensor, "batch length out"], noisy: Noisy) -> Predicted_co:
-        """Logits as the posterior they are; everything reads them here."""
+        """Read logits as the posterior they are."""
 
     def predict(self, noisy: Noisy) -> Predicted_co:
-        """The posterior at x_t."""
+        """Compute the posterior at x_t."""
 
     def with_process(self, process: Process) -> "Model[Predicted_co]":
-        """The same predictions under another process that shows the same."""
+        """Return the same predictions under another process that shows the network the same."""

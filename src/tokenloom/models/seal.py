@@ -18,9 +18,9 @@ KEY = "sha256"
 
 
 def seal(config: dict[str, Any], weights: Path) -> dict[str, Any]:
-    """The config with the checksums of itself and of the file of its weights."""
-    open_config = {key: value for key, value in config.items() if key != KEY} | {KEY: {WEIGHTS: file_sum(weights)}}
-    return open_config | {KEY: open_config[KEY] | {CONFIG: _own_sum(open_config)}}
+    """Return the config with the checksums of itself and of the file of its weights."""
+    sums = {WEIGHTS: file_sum(weights)}
+    return config | {KEY: sums | {CONFIG: _own_sum(config | {KEY: sums})}}
 
 
 def check_seal(config: dict[str, Any], weights: Path) -> None:

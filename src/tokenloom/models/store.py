@@ -24,7 +24,7 @@ from tokenloom.models.model import DiffusionModel
 from tokenloom.models.network import unwrapped
 from tokenloom.models.seal import CONFIG, WEIGHTS, check_seal, seal
 from tokenloom.models.tensors import built_to_fit, read_tensors
-from tokenloom.models.tokenizer import Tokenizer, tokenizer_from_json
+from tokenloom.models.tokenizer import tokenizer_from_json
 from tokenloom.models.unseen import alike
 from tokenloom.nn.base import NETWORKS, Network
 from tokenloom.noise import NOISES
@@ -45,25 +45,35 @@ PROCESS, CONSTANT = "process.", "constant."
 
 
 def save_model(model: DiffusionModel, folder: str | Path, weights: dict[str, Tensor] | None = None) -> None:
-    """Write a model whose network is registered; `weights` are its own unless it holds parts of them."""
-    network, folder = unwrapped(model.network), Path(folder)
+    """Write a model whose network is registered; `weights` replace those of a network that holds only parts of them."""
+    network, process, folder = unwrapped(model.network), model.process, Path(folder)
     if not isinstance(network, Network):
         raise ValueError(
             f"only registered networks can be saved, got {type(network).__name__}; register yours with "
             "tokenloom.nn.NETWORKS.register, or keep its state_dict with safetensors.torch.save_file"
         )
     check_replaceable(folder)
+    options = {name: value for name, value in vars(process.noise).items() if isinstance(value, Tensor)}
     tensors = {**(network.state_dict() if weights is None else weights)}
     tensors |= {CONSTANT + name: value for name, value in network.constants().items()}
-    tensors |= {PROCESS + name: value for name, value in _tensors(model.process).items()}
+    tensors |= {PROCESS + name: value for name, value in options.items()}
     tensors = {name: value.contiguous() for name, value in tensors.items()}
+    config = {
+        "format": FORMAT,
+        "process": _process_record(process, tuple(options)),
+        "schedule": SCHEDULES.record(process.schedule),
+        "predicts": next(name for name, kind in REPRESENTATIONS.items() if kind is model.predicts),
+        "network": {"name": network.name} | asdict(network.config),
+        "tokenizer": None if model.tokenizer is None else json.loads(model.tokenizer.to_json()),
+        "about": model.about.to_json(),
+    }
     try:
         with replacing(folder, "what was there is unchanged") as partial:
             partial.mkdir()
             save_file(tensors, partial / WEIGHTS)
-            config = seal(parse_json(json_text(describe(model))), partial / WEIGHTS)  # as it will be read
-            (partial / CONFIG).write_text(json_text(config), encoding="utf-8")
-            shutil.copymode(partial / CONFIG, partial / WEIGHTS)  # which was for the owner alone
+            sealed = seal(parse_json(json_text(config)), partial / WEIGHTS)  # of the config as it will be read
+            (partial / CONFIG).write_text(json_text(sealed), encoding="utf-8")
+            shutil.copymode(partial / CONFIG, partial / WEIGHTS)  # safetensors writes for the owner alone
     except SafetensorError as error:
         raise ValueError(f"cannot write {folder}: {error}; what was there is unchanged") from error
 
@@ -76,33 +86,27 @@ def check_replaceable(folder: Path) -> None:
     check_ours(folder, (CONFIG, WEIGHTS), "a model", "save to a new folder")
 
 
-def describe(model: DiffusionModel) -> dict[str, Any]:
-    """What the model is, as JSON."""
-    network, process = unwrapped(model.network), model.process
-    names = {kind: name for name, kind in REPRESENTATIONS.items()}
-    return {
-        "format": FORMAT,
-        "process": process_record(process),
-        "schedule": SCHEDULES.record(process.schedule),
-        "predicts": names[model.predicts],
-        "network": {"name": network.name} | asdict(network.config),
-        "tokenizer": None if model.tokenizer is None else json.loads(model.tokenizer.to_json()),
-        "about": model.about.to_json(),
-    }
+def _process_record(process: Process, tensors: tuple[str, ...]) -> dict[str, Any]:
+    """Return noise and coupling as JSON, without the options that are tensors."""
+    for registry, part in ((NOISES, process.noise), (COUPLINGS, process.coupling)):
+        if registry.name_of(part) is None:
+            raise ValueError(
+                f"only registered noises and couplings can be saved, got {type(part).__name__}; register it first"
+            )
+    return {"noise": NOISES.record(process.noise, skip=tensors), "coupling": COUPLINGS.record(process.coupling)}
 
 
 def load_model(folder: str | Path) -> DiffusionModel:
-    """Read a model back, or a bundled one by its name; says in a sentence what is missing or wrong."""
-    process = without_process(folder)[1]
+    """Read a model from its folder, its run or its bundled name, or raise a sentence about what is missing or wrong."""
+    name, process = without_process(folder)
     if process is not None:
-        return under(load_model(without_process(folder)[0]), process)
+        return under(load_model(name), process)
     given, folder = folder, model_folder(folder) or _meant(locate(folder))
     if kind_of(folder) not in (None, "a folder"):
         raise ValueError(f"{folder} is {kind_of(folder)}, not a model; name the folder that holds it")
     for name in (CONFIG, WEIGHTS):
         if not os.path.lexists(folder / name):
-            other = foreign(folder)
-            raise ValueError(other or f"{folder} holds no model: {name} is missing{suggestion(given)}")
+            raise ValueError(foreign(folder) or f"{folder} holds no model: {name} is missing{suggestion(given)}")
     try:
         config = read_json(folder / CONFIG)
         _check_format(config)
@@ -113,19 +117,19 @@ def load_model(folder: str | Path) -> DiffusionModel:
 
 
 def under(model: DiffusionModel, process: str) -> DiffusionModel:
-    """The model under a process that is named with its options, with the schedule that the model has."""
+    """Return the model under a process that is named with its options; the schedule stays the model's."""
     own = model.process
     other = PROCESSES.parse(process, vocab_size=own.vocab_size, schedule=own.schedule)
     if not model.reads_evidence and not alike(other, own):
         raise ValueError(
-            f"this network was trained for {own.name} noise and does not serve {other.name}; one that is trained with "
-            "tokenloom train --method any serves every process"
+            f"this network was trained for {own.name} noise and cannot be used under {other.name}; one that is trained "
+            "with tokenloom train --method any works under every process"
         )
     return model.with_process(other)
 
 
 def foreign(folder: Path) -> str | None:
-    """What to say of a folder that another library wrote; None for any other."""
+    """Return a sentence about a folder that another library wrote; None for any other folder."""
     config = _config(folder)
     if "process" in config or not {"model_type", "architectures"} & config.keys():
         return None
@@ -135,28 +139,6 @@ def foreign(folder: Path) -> str | None:
         f"{folder} is a Hugging Face model ({str(kind)[:80]}), not a tokenloom one; load it with the library "
         "transformers, or name it as --judge if it is a causal language model"
     )
-
-
-def _built(config: dict[str, Any], tensors: dict[str, Tensor]) -> DiffusionModel:
-    options, constants = (_taken(tensors, prefix) for prefix in (PROCESS, CONSTANT))
-    process = process_from(config["process"], SCHEDULES.restore(config["schedule"]), options)
-    predicts = config["predicts"]
-    if not isinstance(predicts, str) or predicts not in REPRESENTATIONS:
-        raise ValueError(f"there is no representation {predicts!r}; {nearest(str(predicts), REPRESENTATIONS)}")
-    tokenizer = _tokenizer(config["tokenizer"], process)
-    about = About.from_json(config["about"])
-    network = _network(config["network"], constants, tensors)
-    network.load_state_dict(tensors)
-    return DiffusionModel(network.eval(), process, None, REPRESENTATIONS[predicts], tokenizer, about)
-
-
-def _tokenizer(stored: Any, process: Process) -> Tokenizer | None:
-    tokenizer = None if stored is None else tokenizer_from_json(json.dumps(stored))
-    if tokenizer is not None and tokenizer.vocab_size > process.num_states:
-        raise ValueError(
-            f"the tokenizer has {tokenizer.vocab_size} tokens, but the process has {process.num_states} states"
-        )
-    return tokenizer
 
 
 def _check_format(config: Any) -> None:
@@ -179,6 +161,37 @@ def _check_format(config: Any) -> None:
         raise ValueError(f"config.json has an unknown key {unknown[0]!r}; {nearest(unknown[0], KEYS)}")
 
 
+def _built(config: dict[str, Any], tensors: dict[str, Tensor]) -> DiffusionModel:
+    options, constants = (_taken(tensors, prefix) for prefix in (PROCESS, CONSTANT))
+    process = _process_from(config["process"], SCHEDULES.restore(config["schedule"]), options)
+    predicts = config["predicts"]
+    if not isinstance(predicts, str) or predicts not in REPRESENTATIONS:
+        raise ValueError(f"there is no representation {predicts!r}; {nearest(str(predicts), REPRESENTATIONS)}")
+    tokenizer = None if config["tokenizer"] is None else tokenizer_from_json(json.dumps(config["tokenizer"]))
+    if tokenizer is not None and tokenizer.vocab_size > process.num_states:
+        raise ValueError(
+            f"the tokenizer has {tokenizer.vocab_size} tokens, but the process has {process.num_states} states"
+        )
+    about = About.from_json(config["about"])
+    network = _network(config["network"], constants, tensors)
+    network.load_state_dict(tensors)
+    return DiffusionModel(network.eval(), process, None, REPRESENTATIONS[predicts], tokenizer, about)
+
+
+def _taken(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """Take the tensors of a prefix out."""
+    names = [name for name in tensors if name.startswith(prefix)]
+    return {name.removeprefix(prefix): tensors.pop(name) for name in names}
+
+
+def _process_from(record: Any, schedule: Schedule, tensors: dict[str, Tensor]) -> Process:
+    if isinstance(record, dict) and "name" in record:  # as format 2 stores it
+        return PROCESSES.restore(record, schedule=schedule, **tensors)
+    if not isinstance(record, dict) or record.keys() != {"noise", "coupling"}:
+        raise ValueError(f"a process is stored as an object with noise and coupling, got {str(record)[:80]}")
+    return Process(NOISES.restore(record["noise"], **tensors), COUPLINGS.restore(record["coupling"]), schedule)
+
+
 def _network(record: Any, constants: dict[str, Tensor], weights: dict[str, Tensor]) -> Network:
     if not isinstance(record, dict) or not isinstance(record.get("name"), str):
         raise ValueError(f"a network is stored as an object with a name, got {str(record)[:80]}")
@@ -187,39 +200,8 @@ def _network(record: Any, constants: dict[str, Tensor], weights: dict[str, Tenso
     return built_to_fit(lambda: kind(config, **constants), weights, what)
 
 
-def process_record(process: Process) -> dict[str, Any]:
-    """Noise and coupling as JSON, without tensors."""
-    for registry, part in ((NOISES, process.noise), (COUPLINGS, process.coupling)):
-        if registry.name_of(part) is None:
-            raise ValueError(
-                f"only registered noises and couplings can be saved, got {type(part).__name__}; register it first"
-            )
-    noise = NOISES.record(process.noise, skip=tuple(_tensors(process)))
-    return {"noise": noise, "coupling": COUPLINGS.record(process.coupling)}
-
-
-def process_from(record: Any, schedule: Schedule, tensors: dict[str, Tensor]) -> Process:
-    """The inverse of `process_record`; format 2 names a process with its options instead."""
-    if isinstance(record, dict) and "name" in record:
-        return PROCESSES.restore(record, schedule=schedule, **tensors)
-    if not isinstance(record, dict) or record.keys() != {"noise", "coupling"}:
-        raise ValueError(f"a process is stored as an object with noise and coupling, got {str(record)[:80]}")
-    return Process(NOISES.restore(record["noise"], **tensors), COUPLINGS.restore(record["coupling"]), schedule)
-
-
-def _tensors(process: Process) -> dict[str, Tensor]:
-    """The options of a noise that are tensors."""
-    return {name: value for name, value in vars(process.noise).items() if isinstance(value, Tensor)}
-
-
-def _taken(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    """The tensors of a prefix, taken out."""
-    names = [name for name in tensors if name.startswith(prefix)]
-    return {name.removeprefix(prefix): tensors.pop(name) for name in names}
-
-
 def model_folder(path: str | Path) -> Path | None:
-    """The folder of one of our models that a path or the name of a bundled model leads to, or None."""
+    """Find the folder of one of our models from a run, a model folder or a bundled name; None if there is none."""
     root = recover(locate(path))
     for folder in (recover(root / "model"), root):
         if kind_of(folder / WEIGHTS) == "a file" and "process" in _config(folder):
@@ -228,7 +210,7 @@ def model_folder(path: str | Path) -> Path | None:
 
 
 def _meant(root: Path) -> Path:
-    """Where the model should be: in a run's model/, or in the folder itself."""
+    """Return where the model should be: in a run's model/, or in the folder itself."""
     inner = root / "model"
     return inner if kind_of(inner) == "a folder" and not os.path.lexists(root / WEIGHTS) else root
 

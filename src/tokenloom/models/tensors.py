@@ -5,7 +5,8 @@ the file set: one that asks for more is given up before the memory is asked for.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,26 +20,28 @@ from tokenloom.support.reading import open_regular
 
 Module = TypeVar("Module", bound=nn.Module)
 FACTORIES = (torch.empty, torch.zeros, torch.ones, torch.full, torch.rand, torch.randn)
-"""What parameters are made with."""
+"""Functions that parameters are made with."""
 SPARE_TENSORS, SPARE_NUMBERS = 256, 1 << 24
-"""What a constructor may make beyond four times what it keeps: parts that it replaces, masks, tables."""
+"""Allowance of a constructor beyond four times what it keeps: parts that it replaces, masks, tables."""
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """All tensors of a safetensors file."""
-    open_regular(path).close()
-    try:
+    """Read all tensors of a safetensors file."""
+    with _named_errors(path):
         return load_file(path)
-    except (SafetensorError, OSError) as error:
-        raise ValueError(f"{path.name} is not a safetensors file: {error}") from error
 
 
 def check_header(path: Path) -> None:
-    """Raise unless the file is as long as its header says; nothing else of it is read."""
+    """Raise unless the file is as long as its header says; no tensor is read."""
+    with _named_errors(path), safe_open(path, "pt"):
+        pass
+
+
+@contextmanager
+def _named_errors(path: Path) -> Iterator[None]:
     open_regular(path).close()
     try:
-        with safe_open(path, "pt"):
-            pass
+        yield
     except (SafetensorError, OSError) as error:
         raise ValueError(f"{path.name} is not a safetensors file: {error}") from error
 
@@ -51,14 +54,14 @@ def check_tensors(expected: Mapping[str, Tensor], found: Mapping[str, Tensor], w
         asked, given = expected[name], found[name]
         if given.shape != asked.shape:
             raise ValueError(
-                f"the weight {name} has shape {list(given.shape)}, but the config asks for {list(asked.shape)}"
+                f"the weight {name} has shape {list(given.shape)}, but the network asks for {list(asked.shape)}"
             )
         if given.dtype != asked.dtype and not (given.is_floating_point() and asked.is_floating_point()):
-            raise ValueError(f"the weight {name} holds {given.dtype}, but the config asks for {asked.dtype}")
+            raise ValueError(f"the weight {name} holds {given.dtype}, but the network asks for {asked.dtype}")
 
 
 def built_to_fit(build: Callable[[], Module], weights: Mapping[str, Tensor], what: str) -> Module:
-    """The module, if these are its weights; it is given up as soon as it outgrows them."""
+    """Build a module and check that these are its weights; construction stops as soon as it outgrows them."""
     try:
         with Budget(weights, what):
             module = build()
@@ -71,7 +74,11 @@ def built_to_fit(build: Callable[[], Module], weights: Mapping[str, Tensor], wha
 
 
 class Budget(TorchFunctionMode):
-    """Inside, no more tensors and numbers can be made than a network with these weights may need."""
+    """A context that raises once more tensors or numbers are made than a network with these weights may need.
+
+    The meta device would take no memory for a hostile width, but as many modules as a hostile depth asks for; and
+    buffers that no file holds, such as the rotary tables of transformers, would be left without values.
+    """
 
     def __init__(self, weights: Mapping[str, Tensor], what: str) -> None:
         super().__init__()

@@ -40,30 +40,30 @@ class Tokenizer(ABC):
     vocab_size: int
     end_of_sequence: int | None
     start_of_sequence: int | None = None
-    """What opens a row, where the vocabulary has a token for it beside the end."""
+    """The token that opens a row, if the vocabulary has one."""
     padding: int | None = None
-    """What fills a row, likewise."""
+    """The token that fills a row, if the vocabulary has one."""
 
     @abstractmethod
     def encode_batch(self, texts: Sequence[str], first: int = 1) -> list[Ids]:
-        """The ids of every text; errors count the texts from `first`."""
+        """Return the ids of every text; errors count the texts from `first`."""
 
     @abstractmethod
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of some ids."""
+        """Return the text of some ids."""
 
     @abstractmethod
     def to_json(self) -> str:
-        """All of the tokenizer, for `tokenizer_from_json`."""
+        """Return the whole tokenizer as JSON, for `tokenizer_from_json`."""
 
     def encode(self, text: str) -> list[int]:
-        """The ids of one text."""
+        """Return the ids of one text."""
         ids: list[int] = self.encode_batch([text])[0].tolist()
         return ids
 
     @property
     def identity(self) -> str:
-        """Equal for equal tokenizers."""
+        """A checksum, equal for equal tokenizers."""
         return hashlib.sha256(self.to_json().encode()).hexdigest()
 
     def save(self, path: Path) -> None:
@@ -126,18 +126,18 @@ class Bytes(Tokenizer):
 class Subwords(Tokenizer):
     """A tokenizer of the library `tokenizers`, from the text of its tokenizer.json.
 
-    With `framed`, the network itself puts both ends around a sequence, so no token of the sequence is one.
+    With `framed`, the network itself puts both ends around a sequence, so no token of the sequence is an end.
     """
 
     def __init__(self, serialized: str, framed: bool = False) -> None:
         library = optional("tokenizers", "text")
         try:
-            self._tokenizer = library.Tokenizer.from_str(serialized)
+            self.backend = library.Tokenizer.from_str(serialized)
         except Exception as error:
             raise ValueError(f"this is not a tokenizer.json of the library tokenizers: {error}") from error
-        self._tokenizer.no_truncation()
-        self._tokenizer.no_padding()
-        vocabulary: dict[str, int] = self._tokenizer.get_vocab()
+        self.backend.no_truncation()
+        self.backend.no_padding()
+        vocabulary: dict[str, int] = self.backend.get_vocab()
         if not vocabulary:
             raise ValueError("this tokenizer has no token")
         self.vocab_size = max(vocabulary.values()) + 1
@@ -153,30 +153,30 @@ class Subwords(Tokenizer):
 
     def encode_batch(self, texts: Sequence[str], first: int = 1) -> list[Ids]:
         pieces = [list(cut_at_spaces(text, self._piece)) for text in texts]
-        flat = self._tokenizer.encode_batch_fast([piece for own in pieces for piece in own], add_special_tokens=False)
+        flat = self.backend.encode_batch_fast([piece for own in pieces for piece in own], add_special_tokens=False)
         ids = (np.array(encoding.ids, dtype=np.int32) for encoding in flat)
         return [np.concatenate([next(ids) for _ in own]) for own in pieces]
 
     def decode(self, ids: Sequence[int]) -> str:
-        text: str = self._tokenizer.decode(list(ids), skip_special_tokens=False)
+        text: str = self.backend.decode(list(ids), skip_special_tokens=False)
         return text
 
     def to_json(self) -> str:
         framed = {"framed": True} if self.framed else {}
-        return json.dumps({"kind": "subwords", "tokenizer": json.loads(self._tokenizer.to_str()), **framed})
+        return json.dumps({"kind": "subwords", "tokenizer": json.loads(self.backend.to_str()), **framed})
 
 
 def with_special_token(tokenizer: Tokenizer, token: str) -> Tokenizer:
-    """A subword tokenizer with one more token behind its own."""
+    """Return a subword tokenizer with one more token behind its own."""
     if not isinstance(tokenizer, Subwords):
         raise ValueError(f"only subword tokenizers take another token, got {type(tokenizer).__name__.lower()}")
-    grown = optional("tokenizers", "text").Tokenizer.from_str(json.dumps(json.loads(tokenizer.to_json())["tokenizer"]))
+    grown = optional("tokenizers", "text").Tokenizer.from_str(tokenizer.backend.to_str())
     grown.add_special_tokens([token])
     return Subwords(grown.to_str())
 
 
 def cut_at_spaces(text: str, size: int) -> Iterator[str]:
-    """Pieces of at least `size` characters that the rules of GPT-2 and BERT never join.
+    """Yield pieces of at least `size` characters that the rules of GPT-2 and BERT never join.
 
     GPT-2 splits a run of white space before its last character, so a cut there changes no token.
     """
@@ -188,7 +188,7 @@ def cut_at_spaces(text: str, size: int) -> Iterator[str]:
 
 
 def tokenizer_from_json(text: str) -> Tokenizer:
-    """The inverse of `Tokenizer.to_json`; a plain tokenizer.json is accepted too."""
+    """Build a tokenizer from `Tokenizer.to_json`, or from a plain tokenizer.json."""
     stored = parse_json(text)
     kind = stored.get("kind") if isinstance(stored, dict) else None
     if kind == "characters" and isinstance(stored.get("alphabet"), str):

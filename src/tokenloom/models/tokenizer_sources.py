@@ -1,4 +1,4 @@
-"""Where a tokenizer comes from: a file, a folder with a vocabulary, a name on the Hub, or the training text itself."""
+"""Tokenizers from a file, a folder with a vocabulary, a name on the Hub, or the training text itself."""
 
 import difflib
 import json
@@ -23,13 +23,16 @@ from tokenloom.support.hub import hub_or_cache
 from tokenloom.support.reading import read_json, read_text
 
 KINDS = ("characters", "bytes", "bpe:N")
+FILES = ("tokenizer.json", "*vocab.json", "*vocab.txt")
+"""Patterns of the files that a folder may hold a tokenizer in."""
+HUB_NAME = r"\w[\w.-]*(/[\w.-]+)?"
 HUB_EXAMPLES = ("gpt2", "bert-base-uncased")
 BERT_SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 SMALLEST_BPE = 257  # the bytes and the end of text
 
 
 def load_tokenizer(path: Path) -> Tokenizer:
-    """A saved tokenizer, a tokenizer.json, or the vocabulary files of GPT-2 or BERT in a folder."""
+    """Read a saved tokenizer, a tokenizer.json, or the vocabulary files of GPT-2 or BERT in a folder."""
     if path.is_dir():
         return _from_folder(path)
     if not path.is_file():
@@ -48,17 +51,17 @@ def _from_folder(folder: Path) -> Tokenizer:
     stored = read_json(folder / "config.json") if (folder / "config.json").is_file() else None
     if isinstance(stored, dict) and isinstance(stored.get("tokenizer"), dict) and "process" in stored:
         return tokenizer_from_json(json.dumps(stored["tokenizer"]))  # a model of ours carries its own
-    for pattern in ("tokenizer.json", "*vocab.json", "*vocab.txt"):
+    for pattern in FILES:
         found = sorted(folder.glob(pattern))
         if len(found) > 1:
             raise ValueError(f"{folder} has several files {pattern}; give the path of one of them")
         if found:
-            return _byte_pairs(found[0]) if pattern == "*vocab.json" else load_tokenizer(found[0])
+            return load_tokenizer(found[0])
     raise ValueError(f"{folder} has no tokenizer.json, no vocab.json with merges.txt and no vocab.txt")
 
 
 def _byte_pairs(vocabulary: Path) -> Tokenizer:
-    """GPT-2's two files."""
+    """Read GPT-2's two files."""
     merges = vocabulary.with_name(vocabulary.name.replace("vocab.json", "merges.txt"))
     if not merges.is_file():
         raise ValueError(f"{vocabulary} needs its merges beside it, but there is no {merges.name}")
@@ -80,12 +83,12 @@ def _byte_level(library: Any, model: Any) -> Any:
 
 
 def _wordpiece(vocabulary: Path) -> Tokenizer:
-    """BERT's vocabulary; it is an uncased one where no word has a capital letter."""
+    """Read BERT's vocabulary; it is uncased if no word has a capital letter."""
     words = read_text(vocabulary).splitlines()
     if "[UNK]" not in words:
         raise ValueError(f"{vocabulary} is not a vocabulary of BERT: it has no [UNK]")
     library = optional("tokenizers", "text")
-    uncased = not any(word != word.lower() for word in words if not word.startswith("["))
+    uncased = all(word == word.lower() for word in words if not word.startswith("["))
     ids = {word: index for index, word in enumerate(words)}
     tokenizer = library.Tokenizer(library.models.WordPiece(ids, unk_token="[UNK]"))
     tokenizer.normalizer = library.normalizers.BertNormalizer(lowercase=uncased)
@@ -125,7 +128,7 @@ def _from_hub(name: str) -> Tokenizer:
 
 
 def build_tokenizer(kind: str, texts: Iterable[str]) -> Tokenizer:
-    """A tokenizer by its kind; `texts` is the training text, read only by the kinds that learn from it."""
+    """Build a tokenizer by its kind; `texts` is the training text, read only by the kinds that learn from it."""
     if kind == "characters":
         return Characters("".join(sorted(set().union(*map(set, texts)))))
     if kind == "bytes":
@@ -136,6 +139,6 @@ def build_tokenizer(kind: str, texts: Iterable[str]) -> Tokenizer:
         return load_tokenizer(Path(kind))
     if difflib.get_close_matches(kind, KINDS):
         raise ValueError(f"unknown tokenizer {kind}; {nearest(kind, KINDS)}")
-    if not re.fullmatch(r"\w[\w.-]*(/[\w.-]+)?", kind) or kind.endswith((".json", ".txt")):
+    if not re.fullmatch(HUB_NAME, kind) or kind.endswith((".json", ".txt")):
         raise ValueError(f"there is no tokenizer file {kind}; otherwise known are {', '.join(KINDS + HUB_EXAMPLES)}")
     return _from_hub(kind)

@@ -9,20 +9,25 @@ from tokenloom.nn.dit import DiT
 
 TOKENS = torch.randint(0, V, (5, 9), generator=torch.Generator().manual_seed(1))
 SIGMA = torch.tensor([0.0, 0.01, 0.7, 3.0, 6.9])
-TIMED = ddit.Target(V, V, 9, H, "sigma", 0.0, 6.9078)
 
 
-def built(tensors: Tensors, target: ddit.Target) -> DiT:
-    config, renamed = ddit.to_dit(tensors, ddit.measure(tensors), target)
+def built(
+    tensors: Tensors,
+    time: ddit.TimeInput = "sigma",
+    limits: tuple[float, float] = (0.0, 6.9078),
+    vocab_size: int = V,
+    label: int | None = None,
+) -> DiT:
+    config = ddit.dit_config(ddit.measure(tensors), vocab_size, V, 9, H, time, limits)
     network = DiT(config).to(tensors["vocab_embed.embedding"].dtype).eval()
-    network.load_state_dict(renamed)
+    network.load_state_dict(ddit.to_dit(tensors, config, label))
     return network
 
 
 @pytest.mark.parametrize(("dtype", "largest"), [(torch.float32, 1e-3), (torch.float64, 1e-11)])
 def test_a_renamed_backbone_gives_the_logits_of_the_original(dtype: torch.dtype, largest: float) -> None:
     tensors = random_backbone(dtype=dtype)
-    ours = built(tensors, TIMED)(TOKENS, SIGMA.to(dtype))
+    ours = built(tensors)(TOKENS, SIGMA.to(dtype))
     theirs = forward(tensors, TOKENS, SIGMA)
     assert theirs.abs().mean() > 1
     assert (ours - theirs).abs().max() < largest
@@ -30,7 +35,7 @@ def test_a_renamed_backbone_gives_the_logits_of_the_original(dtype: torch.dtype,
 
 def test_a_wrong_scale_of_the_time_cannot_go_unnoticed() -> None:
     tensors = random_backbone()
-    network = built(tensors, TIMED)
+    network = built(tensors)
     assert network.time is not None
     network.time.scale = 1000.0
     assert (network(TOKENS, SIGMA.double()) - forward(tensors, TOKENS, SIGMA)).abs().mean() > 0.1
@@ -38,37 +43,29 @@ def test_a_wrong_scale_of_the_time_cannot_go_unnoticed() -> None:
 
 def test_a_constant_time_folds_into_the_modulations() -> None:
     tensors = random_backbone()
-    network = built(tensors, ddit.Target(V - 1, V, 9, H, "zero"))
+    network = built(tensors, "zero", vocab_size=V - 1)
     theirs = forward(tensors, TOKENS, torch.zeros(5))
     assert network.timeless
     assert (network(TOKENS, SIGMA.double()) - theirs[..., : V - 1]).abs().max() < 1e-11
 
 
-@pytest.mark.parametrize("label", range(4))
-def test_a_class_label_folds_into_the_biases(label: int) -> None:
+@pytest.mark.parametrize("label", [0, 1, 2, 3, None])
+def test_a_class_label_folds_into_the_biases_and_the_last_stands_for_none(label: int | None) -> None:
     tensors = random_backbone(labels=4)
-    target = ddit.Target(V, V, 9, H, "sigma", label=label)
-    theirs = forward(tensors, TOKENS, SIGMA, label=label)
-    assert (built(tensors, target)(TOKENS, SIGMA.double()) - theirs).abs().max() < 1e-11
+    theirs = forward(tensors, TOKENS, SIGMA, label=3 if label is None else label)
+    assert (built(tensors, label=label)(TOKENS, SIGMA.double()) - theirs).abs().max() < 1e-11
     assert (theirs - forward(tensors, TOKENS, SIGMA)).abs().mean() > 0.1
-
-
-def test_without_a_label_the_last_row_stands_for_none() -> None:
-    tensors = random_backbone(labels=4)
-    theirs = forward(tensors, TOKENS, SIGMA, label=3)
-    assert (built(tensors, TIMED)(TOKENS, SIGMA.double()) - theirs).abs().max() < 1e-11
 
 
 def test_the_shared_mlp_reads_the_absorbing_sequence() -> None:
     tensors = random_backbone(fusion="shared_mlp")
     absorbing = TOKENS.roll(1, 0)
-    ours = built(tensors, TIMED)(TOKENS, SIGMA.double(), absorbing)
+    ours = built(tensors)(TOKENS, SIGMA.double(), absorbing)
     assert (ours - forward(tensors, TOKENS, SIGMA, absorbing)).abs().max() < 1e-11
 
 
 def test_the_times_beyond_those_of_training_are_moved_to_the_nearest() -> None:
-    tensors = random_backbone()
-    network = built(tensors, ddit.Target(V, V, 9, H, "time", 1e-4, 1 - 1e-4))
+    network = built(random_backbone(), "time", (1e-4, 1 - 1e-4))
     beyond, within = torch.tensor([0.0, 1.0]).double(), torch.tensor([1e-4, 1 - 1e-4]).double()
     assert torch.equal(network(TOKENS[:2], beyond), network(TOKENS[:2], within))
 
@@ -124,8 +121,14 @@ def _without(name: str) -> Tensors:
     [
         (_without("blocks.1.attn_out.weight"), "the weights lack blocks.1.attn_out.weight"),
         (random_backbone() | {"extra.weight": SIGMA}, "the weights have an unknown extra.weight"),
-        (random_backbone() | {"blocks.0.norm1.weight": torch.ones(3)}, r"has shape \[3\], expected \[32\]"),
-        (random_backbone() | {"blocks.0.norm1.weight": torch.ones(D, dtype=torch.int64)}, "holds int64"),
+        (
+            random_backbone() | {"blocks.0.norm1.weight": torch.ones(3)},
+            r"blocks.0.norm1.weight has shape \[3\], but .* \[32\]",
+        ),
+        (
+            random_backbone() | {"blocks.0.norm1.weight": torch.ones(D, dtype=torch.int64)},
+            "norm1.weight holds torch.int64",
+        ),
         (random_backbone() | {"logit_bias": torch.full((1, 1, 1), 0.5)}, "logit_bias is 0.5"),
         ({k: v for k, v in random_backbone().items() if "adaLN" not in k}, "an autoregressive baseline"),
         (_without("sigma_map.mlp.0.weight"), "sigma_map.mlp.0.weight is missing"),
@@ -136,10 +139,17 @@ def test_what_is_not_such_a_backbone_is_refused_by_the_first_thing_wrong(tensors
         ddit.measure(tensors)
 
 
-def test_a_separate_table_for_the_absorbing_sequence_is_refused() -> None:
-    tensors = random_backbone(fusion="separate_linear")
-    with pytest.raises(ValueError, match="separate_linear"):
-        ddit.to_dit(tensors, ddit.measure(tensors), TIMED)
+@pytest.mark.parametrize(
+    ("tensors", "label", "sentence"),
+    [
+        (random_backbone(fusion="separate_linear"), None, "separate_linear"),
+        (random_backbone(labels=4), 4, r"label must be in 0\.\.3, .* got 4"),
+        (random_backbone(), 0, "no class labels, got label 0"),
+    ],
+)
+def test_what_a_dit_cannot_be_is_refused(tensors: Tensors, label: int | None, sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        built(tensors, label=label)
 
 
 @pytest.mark.parametrize(
@@ -156,9 +166,3 @@ def test_the_heads_show_in_the_rotary_buffers_alone() -> None:
     cached = _without("rotary_emb.inv_freq")
     assert ddit.measure(cached).heads is None
     assert ddit.measure(cached | {"rotary_emb.cos_cached": torch.zeros(1, 9, 3, 1, D // H)}).heads == H
-
-
-def test_a_label_beyond_the_table_is_refused() -> None:
-    tensors = random_backbone(labels=4)
-    with pytest.raises(ValueError, match=r"label must be in 0\.\.3"):
-        ddit.to_dit(tensors, ddit.measure(tensors), ddit.Target(V, V, 9, H, "sigma", label=4))

@@ -216,12 +216,6 @@ def test_a_distilled_model_is_imported_with_a_warning(tmp_path: Path) -> None:
     assert "its bound means nothing" in found.model.about.origin["notes"][0]
 
 
-def _broken(folder: Path, **change: Any) -> Path:
-    path = folder / "config.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
-    return folder
-
-
 @pytest.mark.parametrize(
     ("family", "change", "sentence"),
     [
@@ -241,26 +235,16 @@ def test_a_config_that_does_not_fit_is_refused(
     tmp_path: Path, family: str, change: dict[str, Any], sentence: str
 ) -> None:
     prefix = "" if family in ("sedd", "gidd") else "backbone."
-    folder = _broken(
-        write_checkpoint(tmp_path / family, family, random_backbone(dtype=torch.float32), prefix), **change
-    )
+    folder = write_checkpoint(tmp_path / family, family, random_backbone(dtype=torch.float32), prefix, **change)
     with pytest.raises(ValueError, match=sentence):
         import_model(folder)
-
-
-def test_a_pickle_is_never_opened_without_the_import_command(tmp_path: Path) -> None:
-    torch.save(random_backbone(), tmp_path / "pytorch_model.bin")
-    with pytest.raises(
-        ValueError, match=r"pytorch_model.bin is a pickle, which is never loaded; run `tokenloom import"
-    ):
-        import_model(tmp_path)
 
 
 def test_a_truncated_file_and_an_empty_folder_are_sentences(tmp_path: Path) -> None:
     folder = write_checkpoint(tmp_path / "mdlm", "mdlm", random_backbone())
     path = folder / "model.safetensors"
     path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(ValueError, match="is not readable safetensors"):
+    with pytest.raises(ValueError, match=r"mdlm cannot be imported: model\.safetensors is not a safetensors file"):
         import_model(folder)
     path.unlink()
     with pytest.raises(ValueError, match="holds no weights"):

@@ -73,20 +73,13 @@ def test_the_old_format_of_pytorch_is_read(tmp_path: Path) -> None:
     assert read_pickle(tmp_path / "old.bin")["weight"].tolist() == [1, 1]
 
 
-@pytest.mark.parametrize("content", [b"", b"garbage", b"PK\x03\x04broken", b"\x80\x02}q"])
-def test_a_damaged_pickle_is_a_sentence(tmp_path: Path, content: bytes) -> None:
+def test_a_damaged_or_truncated_pickle_is_a_sentence(tmp_path: Path) -> None:
     path = tmp_path / "damaged.ckpt"
-    path.write_bytes(content)
-    with pytest.raises(ValueError, match=r"damaged\.ckpt"):
-        read_pickle(path)
-
-
-def test_a_truncated_pickle_is_a_sentence(tmp_path: Path) -> None:
-    path = tmp_path / "whole.ckpt"
     torch.save({"weight": torch.ones(1000)}, path)
-    path.write_bytes(path.read_bytes()[:-700])
-    with pytest.raises(ValueError, match="is not a readable file of PyTorch"):
-        read_pickle(path)
+    for content in (b"", b"garbage", b"PK\x03\x04broken", b"\x80\x02}q", path.read_bytes()[:-700]):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=r"damaged\.ckpt (is not a readable file of PyTorch|asks for more)"):
+            read_pickle(path)
 
 
 def test_a_config_nested_without_end_ends() -> None:

@@ -1,7 +1,7 @@
-"""Models inside the package: one folder each, which every command and `tokenloom.load` know by its name.
+"""Models inside the package: one folder each, known by name to every command and to `tokenloom.load`.
 
-A folder on disk goes before a bundled model of the same name.  `NAME@masked` is a model under another process, which a
-network that reads the evidence serves; options follow as in `NAME@hybrid:p_uniform=0.2`.
+A folder on disk goes before a bundled model of the same name.  `NAME@masked` is the model under another process, for a
+network that reads the evidence; options follow as in `NAME@hybrid:p_uniform=0.2`.
 """
 
 import os
@@ -19,12 +19,12 @@ ALIASES = {
 
 
 def bundled_names() -> list[str]:
-    """The names of the bundled models."""
+    """List the names of the bundled models."""
     return sorted(file.parent.name for file in FOLDER.glob("*/model.safetensors"))
 
 
 def without_process(name: str | Path) -> tuple[str, str | None]:
-    """A name and, where one follows after @, the process that its model is used under."""
+    """Split NAME@PROCESS into both; the process is None without an @, or if a file has this name."""
     if os.path.exists(name):
         return str(name), None
     before, sign, process = ALIASES.get(str(name), str(name)).rpartition("@")
@@ -32,19 +32,19 @@ def without_process(name: str | Path) -> tuple[str, str | None]:
 
 
 def is_bundled(name: str | Path) -> bool:
-    """Whether a name means a bundled model."""
+    """Return whether a name, with or without @PROCESS, is that of a bundled model."""
     name = without_process(name)[0]
     return not os.path.exists(name) and name in bundled_names()
 
 
 def locate(name: str | Path) -> Path:
-    """The folder of a bundled model; any other path unchanged, except for its process."""
+    """Return the folder of a bundled model, or any other path without its @PROCESS."""
     plain = without_process(name)[0]
     return FOLDER / plain if is_bundled(plain) else Path(plain)
 
 
 def suggestion(name: str | Path) -> str:
-    """What to say after a name that leads nowhere: the nearest names; nothing where there is such a folder."""
+    """Return the end of a sentence about a name that leads nowhere: the nearest names, nothing if the path exists."""
     if os.path.exists(name):
         return ""
     return f"; no bundled model has this name, {nearest(str(name), bundled_names())}"

@@ -18,13 +18,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from tokenloom.models.tensors import check_tensors
 from tokenloom.nn.transformer import TransformerConfig
 
 Tensors = dict[str, Tensor]
 Shapes = dict[str, list[int]]
 TimeInput = Literal["zero", "time", "sigma"]
+Fusion = Literal["none", "shared_mlp", "separate_linear"]
 
 EMBEDDING = "vocab_embed.embedding"
+LABELS = "cond_map.embedding_table.weight"
 PREFIXES = (
     "diffusion.model.backbone.",
     "module.diffusion.model.backbone.",
@@ -55,7 +58,7 @@ NAMES = {
 
 @dataclass(frozen=True)
 class Sizes:
-    """What the tensors themselves say."""
+    """Sizes that the tensors themselves show."""
 
     rows: int
     """V, the rows of the embedding."""
@@ -63,20 +66,20 @@ class Sizes:
     depth: int
     condition: int
     heads: int | None
-    """None where no buffer of the rotary angles tells."""
+    """None if no buffer of the rotary angles tells."""
     labels: int
     """Rows of the table of class labels, 0 without one."""
-    fusion: Literal["none", "shared_mlp", "separate_linear"]
-    """How the absorbing sequence U enters."""
+    fusion: Fusion
+    """The layer that reads the absorbing sequence U."""
 
     @property
     def parameters(self) -> int:
-        """Numbers in all tensors of such a network."""
+        """Count the numbers in all tensors of such a network."""
         return sum(torch.Size(shape).numel() for shape in shapes(self).values())
 
 
 def shapes(sizes: Sizes) -> Shapes:
-    """Every parameter in the order of registration, which is that of a list of averaged weights."""
+    """Return the shape of every parameter by its name."""
     V, d, c = sizes.rows, sizes.width, sizes.condition
     found: Shapes = {EMBEDDING: [V, d]}
     if sizes.fusion == "separate_linear":
@@ -85,7 +88,7 @@ def shapes(sizes: Sizes) -> Shapes:
         found |= _linear("conditioning_input_mlp.0", 2 * d + 1, 4 * d) | _linear("conditioning_input_mlp.2", 4 * d, d)
     found |= _linear("sigma_map.mlp.0", FREQUENCIES, c) | _linear("sigma_map.mlp.2", c, c)
     if sizes.labels:
-        found["cond_map.embedding_table.weight"] = [sizes.labels, c]
+        found[LABELS] = [sizes.labels, c]
     for block in (f"blocks.{index}" for index in range(sizes.depth)):
         found |= {f"{block}.norm1.weight": [d], f"{block}.attn_qkv.weight": [3 * d, d]}
         found |= {f"{block}.attn_out.weight": [d, d], f"{block}.norm2.weight": [d]}
@@ -103,14 +106,19 @@ def _linear(name: str, inputs: int, outputs: int) -> Shapes:
 
 
 def strip_prefix(tensors: Tensors) -> tuple[Tensors, str]:
-    """The tensors of the backbone under their own names, and the prefix they had."""
+    """Return the tensors of the backbone without their prefix, and the prefix."""
     found = {
         prefix: {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
         for prefix in PREFIXES
         if prefix + EMBEDDING in tensors
     }
+    if not found and any("conv" in name or "down_blocks" in name for name in tensors):
+        raise ValueError("its tensors are those of a U-Net, and only transformers of this family can be imported")
     if not found:
-        raise ValueError(_unknown(list(tensors)))
+        raise ValueError(
+            f"its tensors are not those of a DDiT: there is no {EMBEDDING} under any known prefix; "
+            f"the first names are {', '.join(sorted(tensors)[:5]) or 'none'}"
+        )
     (first, own), *others = found.items()
     for prefix, other in others:
         if own.keys() != other.keys() or not all(torch.equal(own[name], other[name]) for name in own):
@@ -118,18 +126,9 @@ def strip_prefix(tensors: Tensors) -> tuple[Tensors, str]:
     return own, first
 
 
-def _unknown(names: list[str]) -> str:
-    if any("conv" in name or "down_blocks" in name for name in names):
-        return "its tensors are those of a U-Net, and only transformers of this family can be imported"
-    return (
-        f"its tensors are not those of a DDiT: there is no {EMBEDDING} under any known prefix; "
-        f"the first names are {', '.join(sorted(names)[:5]) or 'none'}"
-    )
-
-
 def averaged(tensors: Tensors, shadow: list[Tensor]) -> Tensors:
-    """The moving average in place of the weights; its list has no names, only the order of registration."""
-    names = [name for name in tensors if not re.fullmatch(BUFFERS, name)]
+    """Replace the weights by their moving average, a list without names in the order of registration."""
+    names = list(_parameters(tensors))
     if len(names) != len(shadow):
         raise ValueError(
             f"the moving average has {len(shadow)} tensors, but the network has {len(names)}; import the raw weights"
@@ -144,36 +143,42 @@ def averaged(tensors: Tensors, shadow: list[Tensor]) -> Tensors:
 
 
 def measure(tensors: Tensors) -> Sizes:
-    """The sizes, and that exactly the tensors of such a network are there."""
+    """Return the sizes, after checking that exactly the tensors of such a network are there."""
     if not any("adaLN_modulation" in name for name in tensors):
         raise ValueError(
             "it has no adaLN_modulation, so it is an autoregressive baseline of this family, whose first token is "
             "predicted by convention and not by the network; import a diffusion model"
         )
-    needed = (EMBEDDING, "sigma_map.mlp.0.weight")
-    for name in needed:
+    for name in (EMBEDDING, "sigma_map.mlp.0.weight"):
         if name not in tensors or tensors[name].ndim != 2:
             raise ValueError(f"{name} is missing or is not a matrix, so the size of the network cannot be read")
     blocks = [int(match[1]) for name in tensors if (match := re.match(r"blocks\.(\d+)\.", name))]
-    labels = tensors.get("cond_map.embedding_table.weight")
-    separate = any(name.startswith("conditioning_input_proj") for name in tensors)
-    shared = any(name.startswith("conditioning_input_mlp") for name in tensors)
+    bias = tensors.get("logit_bias")
+    if bias is not None and bool(bias.ne(0).any()):
+        raise ValueError(f"logit_bias is {bias.flatten()[0]:g}; only 0, which changes nothing, is known")
     rows, width = tensors[EMBEDDING].shape
+    parts = {name.partition(".")[0] for name in tensors}
+    shared: Fusion = "shared_mlp" if "conditioning_input_mlp" in parts else "none"
     sizes = Sizes(
         rows=rows,
         width=width,
         depth=len(set(blocks)),
         condition=len(tensors["sigma_map.mlp.0.weight"]),
         heads=_heads(tensors, width),
-        labels=0 if labels is None else len(labels),
-        fusion="separate_linear" if separate else "shared_mlp" if shared else "none",
+        labels=len(tensors.get(LABELS, ())),
+        fusion="separate_linear" if "conditioning_input_proj" in parts else shared,
     )
-    _check(tensors, shapes(sizes))
+    expected = {name: torch.empty(shape, device="meta") for name, shape in shapes(sizes).items()}
+    check_tensors(expected, _parameters(tensors))
     return sizes
 
 
+def _parameters(tensors: Tensors) -> Tensors:
+    return {name: value for name, value in tensors.items() if not re.fullmatch(BUFFERS, name)}
+
+
 def _heads(tensors: Tensors, width: int) -> int | None:
-    """The rotary buffers are the only place in the file where the number of heads shows."""
+    """Read the number of heads from the rotary buffers, the only place in the file where it shows."""
     if "rotary_emb.inv_freq" in tensors:
         return width // (2 * tensors["rotary_emb.inv_freq"].numel())
     if "rotary_emb.cos_cached" in tensors:
@@ -181,93 +186,68 @@ def _heads(tensors: Tensors, width: int) -> int | None:
     return None
 
 
-def _check(tensors: Tensors, expected: Shapes) -> None:
-    bias = tensors.get("logit_bias")
-    if bias is not None and bool(bias.ne(0).any()):
-        raise ValueError(f"logit_bias is {bias.flatten()[0]:g}; only 0, which changes nothing, is known")
-    own = {name: value for name, value in tensors.items() if not re.fullmatch(BUFFERS, name)}
-    for name in (*expected, *own):
-        if name not in own or name not in expected:
-            raise ValueError(f"the weights {'lack' if name not in own else 'have an unknown'} {name}")
-        if list(own[name].shape) != expected[name]:
-            raise ValueError(f"{name} has shape {list(own[name].shape)}, expected {expected[name]}")
-        if not own[name].is_floating_point():
-            raise ValueError(f"{name} holds {str(own[name].dtype).removeprefix('torch.')}, expected floating point")
-
-
 # -------------------------------------------------------------------- writing
 
 
-@dataclass(frozen=True)
-class Target:
-    """What a family makes of the backbone."""
+def dit_config(
+    sizes: Sizes,
+    vocab_size: int,
+    num_states: int,
+    length: int,
+    heads: int,
+    time: TimeInput,
+    limits: tuple[float | None, float | None] = (None, None),
+    dropout: float = 0.0,
+) -> TransformerConfig:
+    """Return the config of the `DiT` of a backbone, whose time is always 0, t, or sigma = -log alpha_t."""
+    least, most = (None, None) if time == "zero" else limits
+    return TransformerConfig(
+        vocab_size=vocab_size,
+        num_states=num_states,
+        length=length,
+        width=sizes.width,
+        depth=sizes.depth,
+        heads=heads,
+        condition=sizes.condition,
+        dropout=dropout,
+        time=time != "zero",
+        absorbing=sizes.fusion == "shared_mlp",
+        clock="sigma" if time == "sigma" else "time",
+        time_scale=1.0,
+        time_least=least,
+        time_most=most,
+    )
 
-    vocab_size: int
-    """K; the head keeps this many rows."""
-    num_states: int
-    """The embedding keeps this many rows."""
-    length: int
-    heads: int
-    time: TimeInput
-    """What it is shown as its time: always 0, t, or sigma = -log alpha_t."""
-    time_least: float | None = None
-    time_most: float | None = None
-    dropout: float = 0.0
-    label: int | None = None
-    """The class that is settled, of a network with labels; by default the last one, which means none."""
 
-
-def to_dit(tensors: Tensors, sizes: Sizes, target: Target) -> tuple[TransformerConfig, Tensors]:
-    """The config of a `DiT` and its weights."""
-    if sizes.fusion == "separate_linear":
+def to_dit(tensors: Tensors, config: TransformerConfig, label: int | None = None) -> Tensors:
+    """Return the weights of a `DiT`; `label` is the class to fold in, by default the last, which means no class."""
+    if any(name.startswith("conditioning_input_proj") for name in tensors):
         raise ValueError(
             "it reads U through a table of its own (conditioning_fusion separate_linear), and DiT shares one table "
             "between x_t and U (shared_mlp); such a network has to be trained again"
         )
-    kept = {name: _wide(value) for name, value in tensors.items() if not re.fullmatch(BUFFERS, name)}
-    table = kept.pop("cond_map.embedding_table.weight", None)
+    kept = {
+        name: value if value.dtype == torch.float64 else value.float()  # everything is computed in float32 at least
+        for name, value in _parameters(tensors).items()
+    }
+    table = kept.pop(LABELS, None)
     if table is not None:
-        _settle_label(kept, table, sizes.labels - 1 if target.label is None else target.label)
-    elif target.label is not None:
-        raise ValueError(f"the network has no class labels, got label {target.label}")
-    kept[EMBEDDING] = kept[EMBEDDING][: target.num_states]
+        _fold_label(kept, table, len(table) - 1 if label is None else label)
+    elif label is not None:
+        raise ValueError(f"the network has no class labels, got label {label}")
+    kept[EMBEDDING] = kept[EMBEDDING][: config.num_states]
     for part in ("weight", "bias"):
-        kept[f"output_layer.linear.{part}"] = kept[f"output_layer.linear.{part}"][: target.vocab_size]
+        kept[f"output_layer.linear.{part}"] = kept[f"output_layer.linear.{part}"][: config.vocab_size]
     renamed = {_renamed(name): value for name, value in kept.items()}
-    if target.time == "zero":
-        renamed = _fold_time(renamed)
-    config = TransformerConfig(
-        vocab_size=target.vocab_size,
-        num_states=target.num_states,
-        length=target.length,
-        width=sizes.width,
-        depth=sizes.depth,
-        heads=target.heads,
-        condition=sizes.condition,
-        dropout=target.dropout,
-        time=target.time != "zero",
-        absorbing=sizes.fusion == "shared_mlp",
-        clock="sigma" if target.time == "sigma" else "time",
-        time_scale=1.0,
-        time_least=target.time_least,
-        time_most=target.time_most,
-    )
-    return config, renamed
-
-
-def _wide(value: Tensor) -> Tensor:
-    """At least float32, in which everything here is computed."""
-    return value if value.dtype == torch.float64 else value.float()
+    return renamed if config.time else _fold_time(renamed)
 
 
 def _renamed(name: str) -> str:
-    for pattern, ours in NAMES.items():
-        if re.fullmatch(pattern, name):
-            return re.sub(pattern, ours, name)
-    raise ValueError(f"the weights have an unknown {name}")
+    pattern = next(pattern for pattern in NAMES if re.fullmatch(pattern, name))
+    return re.sub(pattern, NAMES[pattern], name)
 
 
-def _settle_label(kept: Tensors, table: Tensor, label: int) -> None:
+def _fold_label(kept: Tensors, table: Tensor, label: int) -> None:
     if not 0 <= label < len(table):
         raise ValueError(f"label must be in 0..{len(table) - 1}, the last one for no class, got {label}")
     shift = F.silu(table[label].double())
@@ -277,7 +257,7 @@ def _settle_label(kept: Tensors, table: Tensor, label: int) -> None:
 
 
 def _fold_time(renamed: Tensors) -> Tensors:
-    """The condition at sigma = 0, whose features are ones and then zeros, in every modulation."""
+    """Fold the condition at sigma = 0, whose features are ones and then zeros, into every modulation."""
     first, first_bias, second, second_bias = (
         renamed[f"time.mlp.{name}"].double() for name in ("0.weight", "0.bias", "2.weight", "2.bias")
     )
@@ -285,10 +265,8 @@ def _fold_time(renamed: Tensors) -> Tensors:
     folded: Tensors = {}
     for name, value in renamed.items():
         if name.endswith("modulation.linear.weight"):
-            bias = renamed[name.removesuffix("weight") + "bias"].double()
-            folded[name.removesuffix("linear.weight") + "constant"] = (value.double() @ condition + bias).to(
-                value.dtype
-            )
+            constant = value.double() @ condition + renamed[name.removesuffix("weight") + "bias"].double()
+            folded[name.removesuffix("linear.weight") + "constant"] = constant.to(value.dtype)
         elif not name.startswith("time.mlp.") and not name.endswith("modulation.linear.bias"):
             folded[name] = value
     return folded

@@ -46,7 +46,7 @@ TOLERANCE = 1e-3
 
 @dataclass(frozen=True)
 class Plan:
-    """Which network a checkpoint is."""
+    """The network of a checkpoint, its mask and the ids that it never predicts."""
 
     family: str
     network: type[Pretrained]
@@ -65,7 +65,7 @@ def load_hugging_face(
     length: int | None = None,
     allow: tuple[str, ...] = (),
 ) -> DiffusionModel:
-    """The language model of a folder; see `import_hugging_face`."""
+    """Load the language model of a folder; see `import_hugging_face`."""
     located = locate_source(folder, pickles)
     model, _ = import_hugging_face(located, read_content(located), tokenizer, length=length, allow=allow)
     return model
@@ -79,7 +79,7 @@ def import_hugging_face(
     length: int | None = None,
     allow: tuple[str, ...] = (),
 ) -> tuple[DiffusionModel, dict[str, str]]:
-    """The model of a checkpoint, and what was found and done, as rows of a table.
+    """Return the model of a checkpoint, and what was found and done, as rows of a table.
 
     `tokenizer` replaces the one of the folder; `length` shortens the sequences that it reads; `allow` names special
     tokens that it may predict all the same, such as the [UNK] of a text with unknown words.
@@ -101,7 +101,7 @@ def import_hugging_face(
 def plan_of(
     content: Content, tokenizer: Tokenizer | None, folder: Path, length: int | None, allow: tuple[str, ...]
 ) -> Plan:
-    """The network of a config and of the names of its tensors, with its special tokens."""
+    """Decide which network a config and the names of the tensors describe, and find its special tokens."""
     config = content.config
     if "model_type" not in config:
         config = config | {"model_type": _type_of(content.tensors)}
@@ -115,10 +115,15 @@ def plan_of(
         )
     if known is None:
         _check_masked_lm(config)
-        frame = _frame(vocabulary)
+        first, last = vocabulary.first, vocabulary.last
+        if first is None or last is None:
+            raise ValueError(
+                "a masked language model is shown text between two tokens such as [CLS] and [SEP], and the tokenizer "
+                f"has no {'first' if first is None else 'last'} one; name the model's own tokenizer"
+            )
         barred = _forbidden(vocabulary, vocabulary.special | vocabulary.nameless, tokenizer, allow)
-        kind = str(config["model_type"])
-        return Plan(kind, MaskedLM, MaskedLMConfig(config, *frame, length=length), vocabulary.mask, barred)
+        shape = MaskedLMConfig(config, first, last, length=length)
+        return Plan(str(config["model_type"]), MaskedLM, shape, vocabulary.mask, barred)
     longest = min(architecture.get("max_position_embeddings") or LONGEST, LONGEST) if length is None else length
     shaped = BidirectionalConfig(architecture, known.shift, length=longest)
     barred = _forbidden(vocabulary, vocabulary.nameless, tokenizer, allow)
@@ -126,7 +131,7 @@ def plan_of(
 
 
 def _type_of(tensors: Tensors) -> str:
-    """The type of a network whose config does not say it: the first part of the names of its tensors."""
+    """Find the type of a network whose config lacks it: the first part of the name of a tensor."""
     types = optional("transformers", "evaluate").models.auto.configuration_auto.CONFIG_MAPPING_NAMES
     found = next((name.partition(".")[0] for name in tensors if name.partition(".")[0] in types), None)
     if found is None:
@@ -151,17 +156,8 @@ def _check_masked_lm(config: dict[str, Any]) -> None:
     )
 
 
-def _frame(vocabulary: Vocabulary) -> tuple[int, int]:
-    if vocabulary.first is None or vocabulary.last is None:
-        raise ValueError(
-            "a masked language model is shown text between two tokens such as [CLS] and [SEP], and the tokenizer has "
-            f"no {'first' if vocabulary.first is None else 'last'} one; name the model's own tokenizer"
-        )
-    return vocabulary.first, vocabulary.last
-
-
 def _forbidden(vocabulary: Vocabulary, flags: Tensor, tokenizer: Tokenizer | None, allow: tuple[str, ...]) -> Tensor:
-    """Ids that are never predicted: the mask, and all that are flagged except what is allowed."""
+    """Flag the ids that are never predicted: the mask, and all that are flagged except those that are allowed."""
     flags = flags.clone()
     for name in allow:
         ids = [] if tokenizer is None else tokenizer.encode(name)
@@ -173,7 +169,7 @@ def _forbidden(vocabulary: Vocabulary, flags: Tensor, tokenizer: Tokenizer | Non
 
 
 def load_by_name(model: Any, tensors: Tensors) -> list[str]:
-    """Copy tensors into a network of transformers, and say which of them it has no use for.
+    """Copy tensors into a network of transformers, and return the names of those it has no use for.
 
     Old files call the weight and bias of a norm gamma and beta, and leave out a tensor that is tied to another.
     """
@@ -184,7 +180,10 @@ def load_by_name(model: Any, tensors: Tensors) -> list[str]:
     ignored = [name for name in found if name not in own and _is_of_another_use(name, model)]
     kept = {name: value for name, value in found.items() if name not in ignored}
     kept |= {name: value for name, value in own.items() if COMPUTED.search(name)}
-    for names in _tied(own):
+    tied: dict[int, list[str]] = {}
+    for name, value in own.items():
+        tied.setdefault(value.data_ptr(), []).append(name)
+    for names in tied.values():
         stored = [name for name in names if name in kept]
         for name in stored[1:]:
             if not torch.equal(kept[name], kept[stored[0]]):
@@ -198,7 +197,7 @@ def load_by_name(model: Any, tensors: Tensors) -> list[str]:
 
 
 def _is_of_another_use(name: str, model: Any) -> bool:
-    """Whether a network may do without a tensor: it belongs to a part that it does not have, outside of its body."""
+    """Return whether a tensor belongs to a part outside of the body that this network does not have."""
     declared = getattr(model.base_model, "_keys_to_ignore_on_load_unexpected", None) or ()
     if OTHER_USES.search(name) or COMPUTED.search(name) or any(re.search(pattern, name) for pattern in declared):
         return True
@@ -206,17 +205,9 @@ def _is_of_another_use(name: str, model: Any) -> bool:
     return not name.startswith(f"{model.base_model_prefix}.") and name.rpartition(".")[0] not in parts
 
 
-def _tied(own: Tensors) -> list[list[str]]:
-    """Names of one and the same tensor."""
-    names: dict[int, list[str]] = {}
-    for name, value in own.items():
-        names.setdefault(value.data_ptr(), []).append(name)
-    return [same for same in names.values() if len(same) > 1]
-
-
 @torch.no_grad()
 def split(plan: Plan, pretrained: Any) -> Pretrained:
-    """Our network, after it has given the logits that the untouched one gives."""
+    """Split a network into ours, and raise unless both give the same logits."""
     text = (~plan.forbidden).nonzero().squeeze(1)
     count = min(8, plan.config.length or 8, max(1, longest_sequence(pretrained.config, None) - 4))
     tokens = text[torch.arange(count) * 7919 % len(text)].unsqueeze(0)
@@ -232,7 +223,7 @@ def split(plan: Plan, pretrained: Any) -> Pretrained:
 
 
 def _untouched(config: PretrainedConfig, pretrained: Any, tokens: Tokens) -> Tensor:
-    """The logits of a network as transformers itself would call it."""
+    """Return the logits of a network as transformers itself would call it."""
     if isinstance(config, MaskedLMConfig):
         shown = F.pad(F.pad(tokens, (1, 0), value=config.first or 0), (0, 1), value=config.last or 0)
         logits: Tensor = pretrained(input_ids=shown, attention_mask=torch.ones_like(shown), return_dict=True).logits

@@ -8,15 +8,25 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tokenloom.models.interop.ddit import EMBEDDING, Sizes, Target, averaged, measure, strip_prefix, to_dit
-from tokenloom.models.interop.families import FAMILIES, Plan, check_declared, declared, detect, dropout, plan_of
+from tokenloom.models.interop.ddit import EMBEDDING, Sizes, averaged, dit_config, measure, strip_prefix, to_dit
+from tokenloom.models.interop.families import (
+    FAMILIES,
+    Plan,
+    check_declared,
+    declared,
+    detect,
+    dropout,
+    family_of_type,
+    plan_of,
+)
 from tokenloom.models.interop.hugging_face import import_hugging_face
 from tokenloom.models.interop.large import large
 from tokenloom.models.interop.source import Content, Located, locate_source, read_content
 from tokenloom.models.model import DiffusionModel
 from tokenloom.models.tokenizer import Tokenizer, with_special_token
-from tokenloom.models.tokenizer_sources import build_tokenizer, load_tokenizer
+from tokenloom.models.tokenizer_sources import FILES, build_tokenizer, load_tokenizer
 from tokenloom.nn.dit import DiT
+from tokenloom.nn.transformer import TransformerConfig
 from tokenloom.support.about import About
 from tokenloom.support.checks import nearest
 
@@ -40,7 +50,7 @@ def import_model(
     length: int | None = None,
     allow: tuple[str, ...] = (),
 ) -> Imported:
-    """The model of a source.
+    """Import the model of a source.
 
     `pickles` allows a pickle to be read, by a reader that builds nothing but tensors; `average` prefers the moving
     average of the weights where a file holds both; `family` names the family of a file that does not; `label` settles
@@ -48,8 +58,8 @@ def import_model(
     Face, `length` shortens the sequences that it reads, and `allow` names special tokens that it may predict.
     """
     located = locate_source(source, pickles)
-    content = read_content(located)
     try:
+        content = read_content(located)
         if family is None and not any(name.endswith(EMBEDDING) for name in content.tensors) and content.config:
             return Imported(*import_hugging_face(located, content, tokenizer, length=length, allow=allow))
         return _imported(located, content, average, family, label, tokenizer)
@@ -58,13 +68,10 @@ def import_model(
 
 
 def is_denoiser(config: dict[str, Any]) -> bool:
-    """Whether a config.json says that the model restores noised or masked tokens, rather than predicts the next."""
+    """Return whether a config.json is that of a model that restores tokens, rather than predicts the next."""
     named = config.get("architectures")
-    classes = [str(name) for name in named] if isinstance(named, list) else []
-    kind = str(config.get("model_type", "")).lower()
-    families = {*FAMILIES, "bamdlm"}
-    hybrid = kind == "dit" and "p_uniform" in config
-    return kind in families or hybrid or large(config) is not None or any("MaskedLM" in name for name in classes)
+    masked = isinstance(named, list) and any("MaskedLM" in str(name) for name in named)
+    return masked or family_of_type(config) is not None or large(config) is not None
 
 
 def _imported(
@@ -73,79 +80,63 @@ def _imported(
     if family is not None and family not in FAMILIES:
         raise ValueError(f"there is no family {family}; {nearest(family, FAMILIES)}")
     own, prefix = strip_prefix(content.tensors)
-    uses_average = average and content.average is not None
-    weights = averaged(own, content.average) if uses_average and content.average is not None else own
+    shadow = content.average if average else None
+    weights = own if shadow is None else averaged(own, shadow)
     sizes = measure(weights)
     check_declared(content.config, sizes)
-    plan = plan_of(content.config, sizes, family or detect(content.config, prefix), located.name, prefix)
-    target = _target(plan, sizes, content, label)
-    config, tensors = to_dit(weights, sizes, target)
+    plan = plan_of(content.config, sizes, family or detect(content.config, prefix), located.name)
+    config = _config(plan, sizes, content)
     network = DiT(config)
-    network.load_state_dict(tensors)
+    network.load_state_dict(to_dit(weights, config, label))
     found, notes = _tokenizer(tokenizer, located.folder, plan)
     if found is not None and found.end_of_sequence is None:
         plan = replace(plan, packing="wrap")  # the only one that needs no end
-    kind = "moving average" if uses_average else "as stored" if content.average is None else "raw"
+    kind = "moving average" if shadow is not None else "as stored" if content.average is None else "raw"
     origin = located.origin(plan.family, kind, (*plan.notes, *notes))
-    about = About(origin=origin, source=_source(plan, target.length) if found is not None else None)
+    rows = {"kind": "text", "length": config.length, "tokenizer": plan.tokenizer or "", "packing": plan.packing}
+    about = About(origin=origin, source=None if found is None else rows)
     model = DiffusionModel(network.eval(), plan.process, None, plan.predicts, found, about)
-    return Imported(model, _report(plan, sizes, target, origin, prefix, found))
+    return Imported(model, _report(plan, sizes, config, origin, prefix, found))
 
 
-def _target(plan: Plan, sizes: Sizes, content: Content, label: int | None) -> Target:
+def _config(plan: Plan, sizes: Sizes, content: Content) -> TransformerConfig:
     heads = declared(content.config, "heads") or sizes.heads
     length = declared(content.config, "length")
     if heads is None or length is None:
         missing = "n_heads" if heads is None else "model_length"
         raise ValueError(f"neither the weights nor a config say {missing}; write it to a config.json beside the file")
-    if sizes.width % heads:
-        raise ValueError(f"the width {sizes.width} is not a multiple of {heads} heads")
-    process = plan.process
-    return Target(
-        vocab_size=process.vocab_size,
-        num_states=process.input_states,
-        length=length,
-        heads=heads,
-        time=plan.time,
-        time_least=None if plan.time == "zero" else plan.time_limits[0],
-        time_most=None if plan.time == "zero" else plan.time_limits[1],
-        dropout=dropout(content.config),
-        label=label,
-    )
+    states = plan.process.vocab_size, plan.process.input_states
+    return dit_config(sizes, *states, length, heads, plan.time, plan.time_limits, dropout(content.config))
 
 
 def _tokenizer(given: str | Path | None, folder: Path, plan: Plan) -> tuple[Tokenizer | None, tuple[str, ...]]:
-    """The tokenizer that was named, that of the folder, or that of the family from the Hub; and what is missing."""
+    """Return the tokenizer that was named, that of the folder or that of the family; None with a note if none is."""
     if given is not None:
-        return _fitting(build_tokenizer(str(given), ()), plan), ()
-    if any(list(folder.glob(pattern)) for pattern in ("tokenizer.json", "*vocab.json", "*vocab.txt")):
-        return _fitting(load_tokenizer(folder), plan), ()
-    if plan.tokenizer is None:
+        found = build_tokenizer(str(given), ())
+    elif any(list(folder.glob(pattern)) for pattern in FILES):
+        found = load_tokenizer(folder)
+    elif plan.tokenizer is None:
         return None, ("it has no tokenizer; name one with --tokenizer",)
-    try:
-        found = build_tokenizer(plan.tokenizer, ())
-    except ValueError:
-        return None, (f"its tokenizer {plan.tokenizer} could not be found; name one with --tokenizer",)
-    return _fitting(found, plan), ()
-
-
-def _fitting(tokenizer: Tokenizer, plan: Plan) -> Tokenizer:
-    """A tokenizer of as many ids as the process has tokens; Duo has one more, which it pads with."""
+    else:
+        try:
+            found = build_tokenizer(plan.tokenizer, ())
+        except ValueError:
+            return None, (f"its tokenizer {plan.tokenizer} could not be found; name one with --tokenizer",)
     K = plan.process.vocab_size
-    if tokenizer.vocab_size == K - 1 and plan.family.startswith("Duo"):
-        return with_special_token(tokenizer, "[PAD]")
-    if tokenizer.vocab_size > plan.process.input_states:
-        raise ValueError(f"the tokenizer has {tokenizer.vocab_size:,} ids, but the network reads {K:,} tokens")
-    return tokenizer
-
-
-def _source(plan: Plan, length: int) -> dict[str, Any]:
-    """How text becomes the rows it was trained on, as the data source `text` records it."""
-    return {"kind": "text", "length": length, "tokenizer": plan.tokenizer or "", "packing": plan.packing}
+    if found.vocab_size == K - 1 and plan.family.startswith("Duo"):  # which has one token more, to pad with
+        return with_special_token(found, "[PAD]"), ()
+    if found.vocab_size > plan.process.input_states:
+        raise ValueError(f"the tokenizer has {found.vocab_size:,} ids, but the network reads {K:,} tokens")
+    return found, ()
 
 
 def _report(
-    plan: Plan, sizes: Sizes, target: Target, origin: dict[str, Any], prefix: str, tokenizer: Tokenizer | None
+    plan: Plan,
+    sizes: Sizes,
+    config: TransformerConfig,
+    origin: dict[str, Any],
+    prefix: str,
+    tokenizer: Tokenizer | None,
 ) -> dict[str, str]:
     K, V = plan.process.vocab_size, sizes.rows
     mask = getattr(plan.process, "mask", None)
@@ -160,7 +151,7 @@ def _report(
         "family": plan.family,
         "weights": f"{origin['file']}, {origin['weights']}",
         "parameters": f"{sizes.parameters:,}, the number that its sizes require",
-        "network": f"width {sizes.width}, depth {sizes.depth}, heads {target.heads}, length {target.length}",
+        "network": f"width {sizes.width}, depth {sizes.depth}, heads {config.heads}, length {config.length}",
         "vocabulary": f"{K:,} tokens" + ("" if mask is None else f", mask {mask:,}") + f"; {V:,} rows stored",
         "process": f"{plan.process.title}, {plan.process.schedule}",
         "time input": clock,

@@ -32,7 +32,7 @@ LLADA_NEEDS = {
     "include_qkv_bias": False,
     "scale_logits": False,
 }
-"""What makes LLaDA's blocks those of Llama."""
+"""Settings that make LLaDA's blocks those of Llama."""
 LLADA_NAMES = {
     "wte.weight": "model.embed_tokens.weight",
     "ln_f.weight": "model.norm.weight",
@@ -53,7 +53,7 @@ LLADA_PARTS = {
 
 @dataclass(frozen=True)
 class Large:
-    """How the checkpoint of a family becomes a network of transformers."""
+    """The network of transformers that the checkpoint of a family becomes."""
 
     family: str
     architecture: Config
@@ -63,7 +63,7 @@ class Large:
 
 
 def large(config: Config) -> Large | None:
-    """What a config describes, where it is one of these families."""
+    """Return the network that a config describes; None if it is not of these families."""
     kind = str(config.get("model_type", "")).lower()
     if kind == "llada":
         return Large("LLaDA", _llama(config), llada_to_llama)
@@ -94,7 +94,7 @@ def _llama(config: Config) -> Config:
 
 
 def llada_to_llama(name: str) -> str:
-    """The name of a tensor of LLaDA in Llama; others keep theirs."""
+    """Return the name in Llama of a tensor of LLaDA; others keep theirs."""
     own = name.removeprefix("model.transformer.")
     block = re.fullmatch(r"blocks\.(\d+)\.(\w+)\.weight", own)
     if block is not None and block[2] in LLADA_PARTS:

@@ -14,7 +14,7 @@ import torch
 
 
 class Inert:
-    """Stands for an object of a class that is not loaded, and keeps its state as plain values."""
+    """An object of a class that is not loaded, with its state as plain values."""
 
     def __new__(cls, *arguments: Any, **options: Any) -> "Inert":
         return super().__new__(cls)
@@ -30,19 +30,17 @@ class Inert:
         self.items.append(value)
 
     def append(self, value: Any) -> None:
-        """As a list would."""
+        """Keep a value, as a list would."""
         self.items.append(value)
 
     def extend(self, values: Any) -> None:
-        """As a list would."""
+        """Keep several values, as a list would."""
         self.items.extend(values)
 
 
 def read_pickle(path: Path) -> Any:
-    """The content of a `.bin`, `.pt` or `.ckpt` file of PyTorch; large tensors stay on disk until they are used."""
+    """Read a `.bin`, `.pt` or `.ckpt` file of PyTorch; large tensors stay on disk until they are used."""
     serialization: Any = torch.serialization
-    if not hasattr(serialization, "get_unsafe_globals_in_checkpoint"):
-        raise ValueError(f"reading a pickle safely needs torch 2.6 or later, got {torch.__version__}; upgrade torch")
     try:
         if not zipfile.is_zipfile(path):  # the format of PyTorch before 1.6
             return torch.load(path, map_location="cpu", weights_only=True)
@@ -70,7 +68,7 @@ def _reason(error: Exception) -> str:
 
 
 def plain(value: Any, depth: int = 0) -> Any:
-    """Dictionaries, lists and values out of the stand-ins of a config of omegaconf; None for what is neither."""
+    """Return the stand-ins of an omegaconf config as dictionaries, lists and values; None for anything else."""
     if depth > 50:
         return None
     if isinstance(value, Inert):

@@ -1,4 +1,4 @@
-"""Where a checkpoint of another library lies, and what it holds: its config, its tensors and their moving average.
+"""A checkpoint of another library: its files, its config, its tensors and their moving average.
 
 A source is a folder, a file or a name on the Hub, from which only configs, safetensors and tokenizers are fetched,
 never code.  A pickle is opened only for the import command.
@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor
 
 from tokenloom.models.interop.ddit import EMBEDDING, Tensors
 from tokenloom.models.interop.pickles import plain, read_pickle
+from tokenloom.models.tensors import read_tensors
+from tokenloom.models.tokenizer_sources import HUB_NAME
 from tokenloom.support.extras import optional
 from tokenloom.support.hub import hub_or_cache
 from tokenloom.support.reading import file_sum, read_json
@@ -32,39 +32,29 @@ class Located:
     """A checkpoint on this machine."""
 
     name: str
-    """What it is called: the name on the Hub, the folder or the file."""
+    """The name on the Hub, the folder or the file."""
     folder: Path
     weights: tuple[Path, ...]
     """One file, or the parts of one."""
     revision: str | None = None
 
-    @property
-    def is_pickle(self) -> bool:
-        """Whether only a pickle holds the weights."""
-        return self.weights[0].suffix != ".safetensors"
-
     def origin(self, family: str, weights: str, notes: Iterable[str]) -> dict[str, Any]:
-        """Where a model came from, as it says of itself."""
+        """Return where a model came from, as `About.origin` records it."""
+        sums = [file_sum(path) for path in self.weights]
         return {
             "family": family,
             "source": self.name,
             "revision": self.revision,
             "file": self.weights[0].name,
-            "sha256": self.sha256,
+            "sha256": sums[0] if len(sums) == 1 else hashlib.sha256("".join(sums).encode()).hexdigest(),
             "weights": weights,
             "notes": list(notes),
         }
 
-    @property
-    def sha256(self) -> str:
-        """A checksum of the files of weights."""
-        sums = [file_sum(path) for path in self.weights]
-        return sums[0] if len(sums) == 1 else hashlib.sha256("".join(sums).encode()).hexdigest()
-
 
 @dataclass(frozen=True)
 class Content:
-    """What a checkpoint holds."""
+    """Config and tensors of a checkpoint."""
 
     config: dict[str, Any]
     tensors: Tensors
@@ -73,13 +63,13 @@ class Content:
 
 
 def locate_source(source: str | Path, pickles: bool) -> Located:
-    """The files of a source; those of a Hub name are fetched first."""
+    """Find the files of a source; those of a Hub name are fetched first."""
     path = Path(source)
     if os.path.isdir(path):
         return Located(path.name or str(path), path, _weights(path, pickles, str(source)))
     if os.path.isfile(path):
         return Located(path.name, path.parent, (_allowed(path, pickles, str(source)),))
-    if not re.fullmatch(r"\w[\w.-]*(/[\w.-]+)?", str(source)):
+    if not re.fullmatch(HUB_NAME, str(source)):
         raise ValueError(f"there is no file or folder {source}, and a name on the Hub looks like owner/name")
     folder = _fetch(str(source), pickles)
     revision = folder.name if folder.parent.name == "snapshots" else None
@@ -121,52 +111,31 @@ def _allowed(path: Path, pickles: bool, source: str) -> Path:
     )
 
 
-def read_config(folder: Path) -> dict[str, Any]:
-    """The config.json of a folder; empty where there is none."""
-    path = folder / "config.json"
-    if not os.path.lexists(path):
-        return {}
-    try:
-        config = read_json(path)
-    except ValueError as error:
-        raise ValueError(f"{path} is not readable: {error}") from error
-    if not isinstance(config, dict):
-        raise ValueError(f"{path} must hold an object, got {str(config)[:80]}")
-    return config
-
-
 def read_content(located: Located) -> Content:
-    """Config, tensors and average of a checkpoint."""
-    config = read_config(located.folder)
-    if not located.is_pickle:
-        tensors: Tensors = {}
-        for path in located.weights:
-            try:
-                tensors |= load_file(path)
-            except (OSError, SafetensorError) as error:
-                raise ValueError(f"{path} is not readable safetensors: {error}") from error
-        return Content(config, tensors)
-    content = read_pickle(located.weights[0])
+    """Read config, tensors and average of a checkpoint; a config.json beside the weights overrides theirs."""
+    config = read_json(located.folder / "config.json") if os.path.lexists(located.folder / "config.json") else {}
+    if not isinstance(config, dict):
+        raise ValueError(f"config.json must hold an object, got {str(config)[:80]}")
+    first = located.weights[0]
+    if first.suffix == ".safetensors":
+        return Content(config, {name: value for path in located.weights for name, value in read_tensors(path).items()})
+    content = read_pickle(first)
     if not isinstance(content, dict):
-        raise ValueError(f"{located.weights[0]} holds no dictionary of tensors")
-    return Content(_stored_config(content) | config, _stored_tensors(content, located), _stored_average(content))
-
-
-def _stored_config(content: dict[str, Any]) -> dict[str, Any]:
-    """The config of the run that a Lightning checkpoint carries."""
-    stored = plain(content.get("hyper_parameters")) or {}
-    config = stored.pop("config", None) if isinstance(stored, dict) else None
-    return {**stored, **config} if isinstance(config, dict) else {}
-
-
-def _stored_tensors(content: dict[str, Any], located: Located) -> Tensors:
+        raise ValueError(f"{first} holds no dictionary of tensors")
     inner = next((content[key] for key in ("backbone_state_dict", "state_dict") if key in content), content)
     if not any(name.endswith(EMBEDDING) for name in inner if isinstance(name, str)):
         inner = inner.get("model", inner)
     tensors = {str(name): value for name, value in inner.items() if isinstance(value, Tensor)}
     if not tensors:
-        raise ValueError(f"{located.weights[0]} holds no tensors")
-    return tensors
+        raise ValueError(f"{first} holds no tensors")
+    return Content(_stored_config(content) | config, tensors, _stored_average(content))
+
+
+def _stored_config(content: dict[str, Any]) -> dict[str, Any]:
+    """Return the config of the run that a Lightning checkpoint carries."""
+    stored = plain(content.get("hyper_parameters")) or {}
+    config = stored.pop("config", None) if isinstance(stored, dict) else None
+    return {**stored, **config} if isinstance(config, dict) else {}
 
 
 def _stored_average(content: dict[str, Any]) -> list[Tensor] | None:

@@ -1,9 +1,8 @@
-"""What the vocabulary of a language model says beside its words: the mask, the frame, and ids that are never text.
+"""The ids of a language model that are not text: the mask, the frame, special tokens, and rows without a token.
 
-The names of special tokens are read from the files beside a model, and where they say nothing, known by custom.
+The names of special tokens are read from the files beside a model; without them, the customary names are tried.
 """
 
-import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,11 +13,10 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from tokenloom.models.tokenizer import Subwords, Tokenizer
-from tokenloom.models.tokenizer_sources import build_tokenizer, load_tokenizer
+from tokenloom.models.tokenizer_sources import FILES, build_tokenizer, load_tokenizer
 from tokenloom.support.extras import optional
 from tokenloom.support.reading import read_json, read_text
 
-FILES = ("tokenizer.json", "*vocab.json", "*vocab.txt")
 ROLES = ("special_tokens_map.json", "tokenizer_config.json")
 MASKS = ("[MASK]", "<mask>", "<|mask|>", "<|mdm_mask|>")
 FIRSTS = ("[CLS]", "<cls>", "<s>")
@@ -29,13 +27,13 @@ NEVER_USED = re.compile(r"\[unused\d+\]|madeupword\d+|<null_\d+>")
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The ids of a language model that stand for something else than text."""
+    """Ids that stand for something other than text."""
 
     mask: int | None
     first: int | None
-    """What is shown before a sequence."""
+    """The token before a sequence."""
     last: int | None
-    """What is shown behind it."""
+    """The token behind it."""
     special: Bool[Tensor, "vocab"]
     """Names of roles, and words that were never used."""
     nameless: Bool[Tensor, "vocab"]
@@ -43,7 +41,7 @@ class Vocabulary:
 
 
 def tokenizer_of(given: str | Path | Tokenizer | None, folder: Path) -> Tokenizer | None:
-    """The tokenizer that was named, else that of the folder, else none."""
+    """Return the tokenizer that was named, else that of the folder, else None."""
     if isinstance(given, Tokenizer):
         return given
     place = folder if given is None else Path(given)
@@ -57,9 +55,9 @@ def tokenizer_of(given: str | Path | Tokenizer | None, folder: Path) -> Tokenize
 
 
 def symbols(words: list[str]) -> Tokenizer:
-    """A vocabulary without pieces of words, as of molecules or proteins: text is cut into the longest symbols it has.
+    """Build the tokenizer of a vocabulary of symbols, as of molecules or proteins: text is cut into the longest ones.
 
-    What stands in square brackets is one symbol, known or not, and white space is nothing.
+    Anything in square brackets is one symbol, known or not, and white space is dropped.
     """
     library = optional("tokenizers", "text")
     unknown = next((word for word in words if word in ("[UNK]", "<unk>")), None)
@@ -77,19 +75,21 @@ def symbols(words: list[str]) -> Tokenizer:
 
 
 def framed(tokenizer: Tokenizer | None) -> Tokenizer | None:
-    """The tokenizer of a network that puts both ends around a text on its own."""
-    if not isinstance(tokenizer, Subwords):
-        return tokenizer
-    return Subwords(json.dumps(json.loads(tokenizer.to_json())["tokenizer"]), framed=True)
+    """Return the tokenizer of a network that itself puts both ends around a text."""
+    return Subwords(tokenizer.backend.to_str(), framed=True) if isinstance(tokenizer, Subwords) else tokenizer
 
 
 def read_vocabulary(tokenizer: Tokenizer | None, folder: Path, config: dict[str, Any], size: int) -> Vocabulary:
-    """The roles of ids 0..size - 1, from the tokenizer, the files beside it and the config."""
+    """Find the roles of ids 0..size - 1, from the tokenizer, the files beside it and the config."""
     if tokenizer is not None and tokenizer.vocab_size > size:
         raise ValueError(
             f"the tokenizer has {tokenizer.vocab_size:,} ids, but the network reads {size:,}; name its own"
         )
-    ids, marked = _ids(tokenizer)
+    ids: dict[str, int] = {}
+    marked: list[int] = []
+    if isinstance(tokenizer, Subwords):
+        ids = tokenizer.backend.get_vocab()
+        marked = [id for id, token in tokenizer.backend.get_added_tokens_decoder().items() if token.special]
     roles = _roles(folder)
     names = {name for name in ids if SPECIAL.fullmatch(name) or NEVER_USED.fullmatch(name)} | set(roles.values())
     special, nameless = (torch.zeros(size, dtype=torch.bool) for _ in range(2))
@@ -103,22 +103,12 @@ def read_vocabulary(tokenizer: Tokenizer | None, folder: Path, config: dict[str,
         stored = [config[f"{key}_id"] for key in keys if isinstance(config.get(f"{key}_id"), int)]
         return next((id for id in (*said, *known, *stored) if 0 <= id < size), None)
 
-    mask = find(("mask_token",), MASKS)
-    return Vocabulary(
-        mask, find(("cls_token", "bos_token"), FIRSTS), find(("sep_token", "eos_token"), LASTS), special, nameless
-    )
-
-
-def _ids(tokenizer: Tokenizer | None) -> tuple[dict[str, int], list[int]]:
-    """The id of every token, and those that are marked as special."""
-    if not isinstance(tokenizer, Subwords):
-        return {}, []
-    stored = optional("tokenizers", "text").Tokenizer.from_str(json.dumps(json.loads(tokenizer.to_json())["tokenizer"]))
-    return stored.get_vocab(), [id for id, token in stored.get_added_tokens_decoder().items() if token.special]
+    mask, first = find(("mask_token",), MASKS), find(("cls_token", "bos_token"), FIRSTS)
+    return Vocabulary(mask, first, find(("sep_token", "eos_token"), LASTS), special, nameless)
 
 
 def _roles(folder: Path) -> dict[str, str]:
-    """The names of special tokens that the files of a folder give."""
+    """Read the names of special tokens by their role from the files of a folder."""
     found: dict[str, str] = {}
     for name in ROLES:
         record = read_json(folder / name) if (folder / name).is_file() else {}
