@@ -30,7 +30,7 @@ from tokenloom.evaluation.runs import Run, named, open_run, placed
 from tokenloom.evaluation.sizes import check_sampling
 from tokenloom.samplers import CORRECTORS, PREDICTORS, Samples, Step
 from tokenloom.samplers.options import SamplerOptions
-from tokenloom.samplers.results import OnStep
+from tokenloom.samplers.run import OnStep
 from tokenloom.support.display import Display
 from tokenloom.support.ranks import ranks
 from tokenloom.support.registry import Directory

@@ -22,7 +22,7 @@ from tokenloom.types import PerPosition, PerRow
 
 @dataclass(frozen=True)
 class FrozenRates(Predictor):
-    """What the algorithms of this kind share."""
+    """A step with frozen rates, whose probability of a jump is left to a subclass."""
 
     needs = "a process that jumps at random times"
 
@@ -32,11 +32,11 @@ class FrozenRates(Predictor):
 
     @abstractmethod
     def probability(self, expected: PerPosition) -> PerPosition:
-        """f: the probability of a jump, where so many are expected."""
+        """Return f, the probability of a jump where so many are expected."""
 
-    @abstractmethod
     def most(self, expected: PerPosition) -> PerPosition:
-        """The largest f of an expected number up to this one."""
+        """Return the largest f of an expected number up to this one, which is f itself where f rises."""
+        return self.probability(expected)
 
     def step(self, evaluate: Evaluator, noisy: Noisy, s: PerRow, generator: Randomness | None) -> Noisy:
         if bool((s == 0).all()):

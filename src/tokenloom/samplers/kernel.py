@@ -28,31 +28,31 @@ class Kernel(ABC):
     """One algorithm with its options."""
 
     name: ClassVar[str]
-    needs: ClassVar[str] = "any process with a bridge"
-    """What completes the sentence "this sampler needs ...", where `supports` says no."""
+    needs: ClassVar[str] = "a process with a bridge"
+    """The end of the sentence "this sampler needs ...", said where `supports` is False."""
 
     def __post_init__(self) -> None:
         check_fields(self)
 
     @property
     def exact(self) -> bool:
-        """Whether the law of its output tends to p_0 (a predictor) or is left invariant (a corrector) at these options,
-        given exact posteriors and factorised draws refined by many steps.  Heuristics say False."""
+        """True if, at these options, the law of its output tends to p_0 (a predictor) or p_t is left invariant (a
+        corrector), given exact posteriors and factorised draws refined by many steps; False for heuristics."""
         return True
 
     @classmethod
     def supports(cls, process: Process) -> bool:
-        """Whether this kernel can run under the process."""
+        """Return whether this kernel can run under the process."""
         return process.has_bridge
 
     def record(self) -> dict[str, Any]:
-        """This kernel as JSON, with any kernel inside it."""
+        """Return this kernel as JSON, with any kernel inside it."""
         options = self.registry().record(self)
         return {key: value.record() if isinstance(value, Kernel) else value for key, value in options.items()}
 
     @classmethod
     def registry(cls) -> "Registry[Any]":
-        """The registry of kernels of this role."""
+        """Return the registry of kernels of this role."""
         return PREDICTORS if issubclass(cls, Predictor) else CORRECTORS
 
     def check(self, model: Model) -> None:
@@ -77,33 +77,33 @@ class Predictor(Kernel):
     """
 
     ends_predicted: ClassVar[bool] = True
-    """Whether every free token at t = 0 was drawn from a prediction, so that forbidden tokens never come out."""
+    """True if every free token at t = 0 was drawn from a prediction, so that forbidden tokens never come out."""
 
     def __init_subclass__(cls) -> None:
         if cls.step is Predictor.step and cls.advance is Predictor.advance:
             raise TypeError(f"{cls.__name__} must define step, or begin and advance if it remembers something")
 
     def prepare(self, model: Model) -> Model:
-        """The model as this predictor runs it; checked."""
+        """Check the model, and return it as this predictor runs it."""
         self.check(model)
         return model
 
     def begin(self, process: Process, noisy: Noisy, generator: Randomness | None) -> Any:
-        """What the predictor remembers at the start of a run, or of a step of its own."""
+        """Return the predictor's memory at the start of a run, or of a step of its own."""
         return None
 
     def advance(
         self, evaluate: Evaluator, noisy: Noisy, s: PerRow, generator: Randomness | None, memory: Any
     ) -> tuple[Noisy, Any]:
-        """The state at s, and what is remembered there."""
+        """Return the state at s, and the memory there."""
         return self.step(evaluate, noisy, s, generator), memory
 
     def corrected(self, memory: Any, changed: Flags) -> Any:
-        """What is remembered after a corrector changed some tokens."""
+        """Return the memory after a corrector changed some tokens."""
         return memory
 
     def step(self, evaluate: Evaluator, noisy: Noisy, s: PerRow, generator: Randomness | None) -> Noisy:
-        """The state at s, by a step with no past."""
+        """Return the state at s, by a step with no past."""
         return self.advance(evaluate, noisy, s, generator, self.begin(evaluate.process, noisy, generator))[0]
 
 
@@ -125,22 +125,22 @@ CORRECTORS: Registry[Corrector] = Registry("corrector", "tokenloom.correctors", 
 
 
 def restore(registry: Registry[Part], record: Any) -> Part:
-    """The inverse of `Kernel.record`."""
+    """Build a kernel from its record, the inverse of `Kernel.record`."""
     if isinstance(record, dict):
         record = {key: restore(registry, value) if isinstance(value, dict) else value for key, value in record.items()}
     return registry.restore(record)
 
 
 def in_doubt(process: Process) -> bool:
-    """Whether every token leaves some doubt, so that the leave-one-out posterior always exists."""
+    """Return whether every token leaves some doubt, so that the leave-one-out posterior always exists."""
     return process.has_bridge and not process.reveals
 
 
 def uniform_markov(process: Process) -> bool:
-    """Whether the process is UDM."""
+    """Return whether the process is UDM."""
     return process.uniform_noise and process.markov and not process.lifted
 
 
 def uniform_pair(noisy: Noisy, generator: Randomness | None) -> tuple[PerPosition, PerPosition]:
-    """Two uniform numbers per position: one for the branch, one for the token."""
+    """Draw two uniform numbers per position: one for the branch, one for the token."""
     return randomness.uniform_pair(noisy.tokens, generator)

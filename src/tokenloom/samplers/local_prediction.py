@@ -24,30 +24,28 @@ class LocalPrediction:
     """Their prediction, [positions, 1, vocab]."""
 
     def among(self, flags: Flags) -> "LocalPrediction":
-        """Those of these positions that are flagged; flags elsewhere in the batch are not read."""
+        """Keep those of these positions that are flagged; flags elsewhere in the batch are not read."""
         chosen = self.where.take(flags).squeeze(1).nonzero().squeeze(1)
         where = Positions(self.where.row[chosen], self.where.column[chosen])
         posterior = replace(self.posterior, logits=self.posterior.logits[chosen])
         return LocalPrediction(where, self.noisy.sequences(chosen), posterior)
 
     def of_row(self, values: PerRow) -> Float[Tensor, "positions"]:
-        """From one value per row, the one of each position's row."""
+        """Take the value of each position's row."""
         return values[self.where.row]
 
     def of_position(self, values: Float[Tensor, "batch length"]) -> Float[Tensor, "positions 1"]:
-        """From one value per position of the batch, those of these positions."""
+        """Take the values of these positions."""
         return self.where.take(values)
 
     def put(self, tokens: Tokens, drawn: Int[Tensor, "positions 1"]) -> Tokens:
-        """The batch's tokens with those of these positions replaced."""
+        """Replace the tokens of these positions."""
         return self.where.put(tokens, drawn)
 
     def draw(self, tokens: Tokens, u: PerPosition) -> Tokens:
-        """The batch's tokens with those of these positions drawn from the prediction."""
+        """Replace the tokens of these positions by draws from the prediction."""
         return self.put(tokens, draw_each(self.posterior.logits, self.of_position(u)))
 
     def draw_from(self, law: Mixture, tokens: Tokens, branch: PerPosition, token: PerPosition) -> Tokens:
-        """The batch's tokens with those of these positions drawn from a law over them."""
-        row, column = self.where.row, self.where.column
-        drawn = law.invert(branch[row, column].unsqueeze(1), token[row, column].unsqueeze(1))
-        return tokens.index_put((row, column), drawn.squeeze(1))
+        """Replace the tokens of these positions by draws from a law over them."""
+        return self.put(tokens, law.invert(self.of_position(branch), self.of_position(token)))

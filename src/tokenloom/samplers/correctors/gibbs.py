@@ -36,7 +36,7 @@ from tokenloom.types import PerPosition
 
 @dataclass(frozen=True)
 class Gibbs(Corrector):
-    """What the scans share."""
+    """A scan, which redraws positions that a subclass chooses."""
 
     steps: int = 1
     """Corrector steps after each predictor step, m."""
@@ -47,8 +47,7 @@ class Gibbs(Corrector):
 
     @property
     def exact(self) -> bool:
-        """Positions that are redrawn at once do not see each other: several leave p_t only nearly invariant."""
-        return self.parallel == 1
+        return self.parallel == 1  # positions redrawn at once do not see each other: p_t is only nearly invariant
 
     @classmethod
     def supports(cls, process: Process) -> bool:
@@ -64,7 +63,7 @@ class Gibbs(Corrector):
 
     @abstractmethod
     def choose(self, prediction: LazyPrediction, order: PerPosition, index: int) -> LocalPrediction:
-        """The positions to redraw, with the prediction at each."""
+        """Choose the positions to redraw, and return the prediction at each."""
 
     def correct(self, evaluate: Evaluator, noisy: Noisy, generator: Randomness | None, call: int) -> Noisy:
         process = evaluate.process
@@ -85,9 +84,7 @@ class Informed(Gibbs):
     temperature: float = 0.0
     """0 takes the smallest margins; above, margin / temperature + Gumbel noise decides."""
 
-    @property
-    def exact(self) -> bool:
-        return False
+    exact = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -128,7 +125,7 @@ class DeterministicScan(Gibbs):
 
 
 def margins(local: LocalPrediction, noisy: Noisy, process: Process) -> PerPosition:
-    """The margin of every position, +inf where it is given."""
+    """Return the margin of every position, +inf where it is given."""
     logits, own_index = local.posterior.logits.squeeze(1), local.noisy.tokens
 
     def margin(part: slice) -> Tensor:

@@ -26,17 +26,14 @@ class DNDM(Predictor):
     """Transition times that are drawn once."""
 
     needs = "a Markov process with uniform noise"
-
-    @property
-    def exact(self) -> bool:
-        return False
+    exact = False
 
     @classmethod
     def supports(cls, process: Process) -> bool:
         return uniform_markov(process)
 
     def begin(self, process: Process, noisy: Noisy, generator: Randomness | None) -> PerPosition:
-        """Times up to the state's own: what has not come by then comes below."""
+        """Draw times up to the state's own: what has not come by then comes below."""
         u = uniform(tuple(noisy.tokens.shape), generator, noisy.tokens.device)
         alpha = noisy.alpha_t[:, None]
         return process.time_at(alpha + (1 - alpha) * u).minimum(noisy.t[:, None])

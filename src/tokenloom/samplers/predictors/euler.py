@@ -19,6 +19,3 @@ class Euler(FrozenRates):
 
     def probability(self, expected: PerPosition) -> PerPosition:
         return expected
-
-    def most(self, expected: PerPosition) -> PerPosition:
-        return expected

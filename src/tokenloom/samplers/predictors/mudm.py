@@ -34,7 +34,7 @@ class MUDM(Predictor):
     noise: str = "uniform"
     """What a lost token of a masked model looks like on the way, by its registered name; `hybrid` needs `resample`."""
 
-    needs = "a masked process"
+    needs = "a masked process or one with transition times"
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -77,7 +77,7 @@ class Remasking(Predictor):
         return process.move_to(noisy, local.draw(remasked, token), s)
 
     def _level_time(self, t: PerRow) -> PerRow:
-        """The time whose level the chain has at grid time t: itself, except in the loop."""
+        """Return the time whose level the chain has at grid time t: itself, except in the loop."""
         if self.schedule != "loop":
             return t
         after = t * self.loop_start / self.loop_end

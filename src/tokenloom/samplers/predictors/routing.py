@@ -32,10 +32,7 @@ class Routing(Predictor):
     """Confidence decides what is denoised."""
 
     needs = "a Markov process with uniform noise"
-
-    @property
-    def exact(self) -> bool:
-        return False
+    exact = False
 
     @classmethod
     def supports(cls, process: Process) -> bool:
