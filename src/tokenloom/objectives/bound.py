@@ -18,24 +18,24 @@ class Bound:
     integral: Objective
     """The loss whose mean over t is the integral."""
     prior: PriorTerm | None
-    """What is paid at t = 1; None where there is nothing to pay."""
+    """The price at t = 1; None where there is none."""
     bounded: bool = True
-    """Whether the integral exists for finite logits."""
+    """True if the integral exists for finite logits."""
 
     @property
     def exact(self) -> bool:
-        """Whether it is the likelihood itself, which needs no times."""
+        """True for the likelihood itself, which needs no times."""
         return isinstance(self.integral, NextToken)
 
     @property
     def words(self) -> str:
-        """The terms that a figure consists of."""
+        """The terms that a figure consists of, as text."""
         diverges = "" if self.bounded else " (infinite for finite logits: an estimate, not a bound)"
         return type(self.integral).__name__ + diverges + ("" if self.prior is None else " + prior term")
 
     @classmethod
     def of(cls, process: Process, predicts: type[Posterior], hollow: bool = False) -> "Bound":
-        """The bound of a process from what a network predicts."""
+        """Build the bound of a process, for a network that predicts this."""
         integral = NextToken() if process.sequential else continuous_bound(process, predicts)
         prior = PriorTerm() if not process.sequential and leaves_signal(process) else None
         integral.check(process, predicts, hollow)
@@ -45,5 +45,5 @@ class Bound:
 
     @classmethod
     def of_model(cls, model: Model) -> "Bound":
-        """The bound of a model."""
+        """Build the bound of a model."""
         return cls.of(model.process, model.predicts, model.hollow)

@@ -17,6 +17,7 @@ from abc import abstractmethod
 from dataclasses import dataclass
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from tokenloom.couplings.steps import marginal
@@ -126,22 +127,22 @@ class DeterministicScan(Gibbs):
 
 def margins(local: LocalPrediction, noisy: Noisy, process: Process) -> PerPosition:
     """Return the margin of every position, +inf where it is given."""
-    logits, own_index = local.posterior.logits.squeeze(1), local.noisy.tokens
-
-    def margin(part: slice) -> Tensor:
-        if not process.uniform_noise:
-            rows = LeaveOneOut(logits[part].unsqueeze(1))
-            law = gibbs_conditional(rows, local.noisy.sequences(part), process).double().squeeze(1)
-            return law.gather(-1, own_index[part]) - law.scatter(-1, own_index[part], -torch.inf).amax(-1, keepdim=True)
-        own = logits[part].gather(-1, own_index[part])
-        others = logits[part].float().scatter(-1, own_index[part], -torch.inf)
-        best, own = others.amax(-1, keepdim=True).double(), own.double()
-        total = torch.logaddexp(log_total(others).unsqueeze(-1).double(), own)
-        alpha = local.of_row(noisy.alpha_t)[part, None]
-        own, best = (
-            torch.log(alpha * (value - total).exp() + (1 - alpha) / process.vocab_size) for value in (own, best)
-        )
-        return own - best
-
-    values = by_chunks(len(logits), logits.shape[1], margin, CACHED)
+    logits = local.posterior.logits.squeeze(1)
+    values = by_chunks(
+        len(logits), logits.shape[1], lambda part: _margin(logits[part], local.noisy.sequences(part), process), CACHED
+    )
     return local.where.put(torch.full_like(noisy.tokens, torch.inf, dtype=torch.float64), values)
+
+
+def _margin(logits: Float[Tensor, "positions vocab"], noisy: Noisy, process: Process) -> Float[Tensor, "positions 1"]:
+    """Return the margin of each position; for uniform noise from its largest entries alone."""
+    index = noisy.tokens
+    if not process.uniform_noise:
+        law = gibbs_conditional(LeaveOneOut(logits.unsqueeze(1)), noisy, process).double().squeeze(1)
+        return law.gather(-1, index) - law.scatter(-1, index, -torch.inf).amax(-1, keepdim=True)
+    others = logits.float().scatter(-1, index, -torch.inf)
+    best, own = others.amax(-1, keepdim=True).double(), logits.gather(-1, index).double()
+    total = torch.logaddexp(log_total(others).unsqueeze(-1).double(), own)
+    alpha = noisy.alpha_t[:, None]
+    own, best = (torch.log(alpha * (value - total).exp() + (1 - alpha) / process.vocab_size) for value in (own, best))
+    return own - best
