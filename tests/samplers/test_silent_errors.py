@@ -3,18 +3,15 @@
 Draws have fixed seeds; the false-alarm rate of a comparison of frequencies is below 1e-6 (4.9 standard deviations).
 """
 
-from itertools import pairwise
-
 import pytest
 import torch
 from torch import Tensor, nn
 
 import tokenloom as tl
 from tests.laws.helpers import EXACT
-from tests.samplers.helpers import P0, SEQUENCES, Cell, K, oracle, states
-from tests.samplers.test_conformance import CORRECTED, PREDICTED, generator
-from tests.samplers.test_conformance import exact as exact_model
-from tokenloom.samplers import DeterministicScan, Evaluator, RandomScan
+from tests.samplers.helpers import P0, SEQUENCES, K, oracle, states
+from tests.samplers.test_conformance import generator
+from tokenloom.samplers import Evaluator
 
 ROWS = 4_000
 FAR = 4.9
@@ -103,16 +100,6 @@ def test_values_are_checked_inside_a_callback_too() -> None:
     tl.sample(model, 2, steps=2, on_step=wrong)
 
 
-# ------------------------------------------------------------------------------------------------------------- claims
-
-
-def test_a_scan_claims_to_be_exact_for_one_position_at_a_time_alone() -> None:
-    for kind in (RandomScan, DeterministicScan):
-        assert kind().exact
-        assert kind(steps=3).exact
-        assert not kind(parallel=2).exact
-
-
 # ------------------------------------------------------------------------------------------------------ step by step
 
 
@@ -131,24 +118,6 @@ class Counted(nn.Module):
         self.calls += 1
         logits: Tensor = self.out(self.drop(self.embed(tokens)))
         return logits
-
-
-@pytest.mark.usefixtures("as_a_user")
-@pytest.mark.parametrize(("predictor", "corrector", "kind"), [*PREDICTED[::5], *CORRECTED[::5]])
-def test_steps_taken_one_by_one_are_the_run(predictor: str, corrector: str | None, kind: Cell) -> None:
-    sampler = tl.Sampler.parse(predictor, corrector=corrector, steps=5, top_p=0.9)
-    model, seen = exact_model(kind), list[tl.Step]()
-    whole = sampler.run(model, 20, generator=generator(), on_step=seen.append)
-    run = sampler.steps(model, 20, generator=generator())
-    steps = list(run)
-    assert torch.equal(run.samples.tokens, whole.tokens)
-    assert torch.equal(run.samples.evaluations, whole.evaluations)
-    for step, other in zip(steps, seen, strict=True):
-        assert (step.index, step.count, step.time) == (other.index, other.count, other.time)
-        assert torch.equal(step.tokens, other.tokens)
-        assert torch.equal(step.changed, other.changed)
-    assert all(earlier.after is later.before for earlier, later in pairwise(steps))
-    assert steps[-1].time == 0
 
 
 def test_a_run_that_is_left_asks_the_network_no_more() -> None:
