@@ -182,8 +182,7 @@ def correct(
 
 def transitions(start: tl.Noisy, arrived: Tensor, number: int) -> Tensor:
     """Counts [starts, outcomes] of outcomes that were drawn equally often from each start, in order."""
-    table = [sequence_counts(part, number) for part in arrived.chunk(len(start.tokens))]
-    return torch.stack(table)
+    return torch.stack([sequence_counts(part, number) for part in arrived.chunk(len(start.tokens))])
 
 
 def assert_transitions(counts: Tensor, law: Tensor) -> None:
@@ -199,3 +198,10 @@ def check_step(
     arrived = step(PREDICTORS.parse(sampler), model, repeat(start, copies), alpha_s, seed=seed)
     assert bool((arrived.t == 1 - alpha_s).all())
     assert_transitions(transitions(start, arrived.tokens, round(law.shape[-1] ** (1 / L))), law)
+
+
+def check_correction(corrector: str, model: tl.Model, start: tl.Noisy, law: Tensor, call: int = 0) -> None:
+    """One call of the named corrector from each start has the law, [starts, outcomes]."""
+    corrected = correct(CORRECTORS.parse(corrector), model, repeat(start, ROWS // len(start.tokens)), call)
+    assert torch.equal(corrected.t[:1], start.t[:1])
+    assert_transitions(transitions(start, corrected.tokens, round(law.shape[-1] ** (1 / L))), law)

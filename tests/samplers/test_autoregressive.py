@@ -89,10 +89,6 @@ def test_a_token_that_was_not_seen_is_no_evidence(predicts: type[Posterior], on:
     assert bool((tokens == torch.tensor([first, second, int(TRANSITION[second].argmax())])).all())
 
 
-def test_an_empty_batch_is_drawn_as_such() -> None:
-    assert tl.sample(chain(), 0, length=L).shape == (0, L)
-
-
 def test_it_is_asked_for_by_name_by_object_or_not_at_all() -> None:
     drawn = [
         tl.sample(chain(), 20, length=L, sampler=predictor, generator=generator())

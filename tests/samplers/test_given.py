@@ -10,21 +10,8 @@ from torch import Tensor
 
 import tokenloom as tl
 from tests import brute
-from tests.samplers.helpers import (
-    CELLS,
-    KERNELS,
-    MASK,
-    P0,
-    ROWS,
-    Cell,
-    K,
-    oracle,
-    process_of,
-    states,
-    step,
-    supported,
-    total_variation,
-)
+from tests.samplers import helpers
+from tests.samplers.helpers import CELLS, KERNELS, MASK, P0, ROWS, Cell, K, oracle, process_of, states, step, supported
 from tests.statistics import assert_frequencies
 from tokenloom.nn import DiT, TransformerConfig
 from tokenloom.samplers import CORRECTORS, PREDICTORS, Evaluator
@@ -154,7 +141,7 @@ def off_by(model: Any, show: ShowGiven, rows: int = 6_000) -> float:
     sampler = tl.Sampler(steps=32, show_given=show)
     drawn = sampler.run(model(p0), rows, given=given, generator=torch.Generator().manual_seed(0)).tokens[:, 1]
     law = p0[1, :, 2] / p0[1, :, 2].sum()
-    return total_variation(torch.bincount(drawn, minlength=K) / rows, law)
+    return helpers.total_variation(torch.bincount(drawn, minlength=K) / rows, law)
 
 
 @pytest.mark.usefixtures("as_a_user")

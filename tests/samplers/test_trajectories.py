@@ -12,21 +12,8 @@ from torch import Tensor
 import tokenloom as tl
 from tests import brute
 from tests.laws.helpers import EXACT
-from tests.samplers.helpers import (
-    P0,
-    SEQUENCES,
-    TABLES,
-    UNIFORM_PI,
-    Cell,
-    K,
-    L,
-    oracle,
-    product,
-    table_absorbing,
-    table_maximal,
-    table_times,
-    table_zeros,
-)
+from tests.samplers import helpers
+from tests.samplers.helpers import P0, SEQUENCES, TABLES, UNIFORM_PI, Cell, K, L, oracle, table_absorbing, table_maximal
 from tests.samplers.laws import denoiser, hybrid_joint, hybrid_reverse, markov_bridges
 from tests.statistics import assert_frequencies, sequence_counts
 
@@ -57,10 +44,10 @@ def trajectory(model: tl.Oracle, sampler: str, steps: int, seed: int = 0, rows: 
         (tl.Uniform, "ancestral"),
         (tl.Uniform, "gillespie"),
         (table_absorbing, "reaudm"),
-        (table_times, "mudm:resample=true"),
+        (helpers.table_times, "mudm:resample=true"),
         (tl.Interpolating, "ancestral"),
-        (table_zeros, "ancestral"),
-        (table_zeros, "gillespie"),
+        (helpers.table_zeros, "ancestral"),
+        (helpers.table_zeros, "gillespie"),
     ],
 )
 def test_trajectory_is_the_reverse_chain_of_markov_diffusion_with_the_same_noise(kind: Cell, sampler: str) -> None:
@@ -103,7 +90,7 @@ def test_trajectory_of_fixed_absorbing_states_is_not_that_of_uniform_diffusion()
         (tl.MaskedUniform, "ancestral"),
         (tl.MaxCoupling, "ancestral"),
         (table_absorbing, "ancestral"),
-        (table_times, "ancestral"),
+        (helpers.table_times, "ancestral"),
         (table_maximal, "ancestral"),
         (table_maximal, "psi:kappa=0"),
         (tl.Uniform, "psi:kappa=0.3"),
@@ -127,7 +114,7 @@ def test_chain_ends_in_p_0_for_one_position_whatever_the_steps(kind: Cell, sampl
         (tl.MaxCoupling, "ancestral"),
         (tl.Uniform, "psi:kappa=0.3"),
         (table_absorbing, "ancestral"),
-        (table_times, "ancestral"),
+        (helpers.table_times, "ancestral"),
         (table_maximal, "ancestral"),
         (table_maximal, "psi:kappa=0"),
     ],
@@ -192,6 +179,6 @@ def test_resampled_chains_come_close_to_p_0_but_not_to_it_for_two_positions(kind
         end = law
         for index in range(steps):
             each = brute.reverse_marginals(P0, UNIFORM_PI, (index + 1) / steps, index / steps)
-            end = end @ product(each)
+            end = end @ helpers.product(each)
         ancestral.append(total_variation(end))
     assert 7.5 < ancestral[0] / ancestral[1] < 8.5
