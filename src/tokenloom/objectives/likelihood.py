@@ -23,9 +23,9 @@ from tokenloom.drawing.randomness import Randomness, RowGenerators, derive_seed
 from tokenloom.models.evaluating import evaluating
 from tokenloom.models.protocol import Model
 from tokenloom.objectives.base import Objective
-from tokenloom.objectives.bound import Bound
 from tokenloom.objectives.grouped_ratio import grouped_ratio
 from tokenloom.objectives.head_loss import loss_at
+from tokenloom.objectives.nelbo import Bound
 from tokenloom.objectives.prior_term import PriorTerm, needs_no_network
 from tokenloom.objectives.time_integral import Times, group_levels, group_size, levels_to_times
 from tokenloom.support.memory import check_memory

@@ -69,21 +69,17 @@ class ExactModel(ABC, Generic[Predicted_co]):
     def predict(self, noisy: Noisy) -> Predicted_co:
         """Return the exact posterior at x_t, in the representation this model predicts."""
         self.process.check_state(noisy)
-        self._check_length(noisy.tokens)
         check_device("x_t", noisy.tokens, self.table)
-        return convert_at(self._exact(noisy), self.predicts, noisy, self.process)
-
-    def _exact(self, noisy: Noisy) -> LeaveOneOut:
-        blank = self.table.new_zeros((*noisy.tokens.shape, self.process.vocab_size))
-        evidence = add_evidence(blank, noisy.tokens, self.process.evidence(noisy))
-        logits = self._leave_one_out(evidence)
-        possible = logits.amax(-1, keepdim=True) > -torch.inf
-        return LeaveOneOut(torch.where(possible, logits, 0))
+        return self.interpret(self.body(noisy), noisy)
 
     def body(self, noisy: Noisy) -> Tensor:
         """Return the logits of the prediction, which `head` passes on."""
         self._check_length(noisy.tokens)
-        prediction: Posterior = convert_at(self._exact(noisy), self.predicts, noisy, self.process)
+        blank = self.table.new_zeros((*noisy.tokens.shape, self.process.vocab_size))
+        logits = self._leave_one_out(add_evidence(blank, noisy.tokens, self.process.evidence(noisy)))
+        possible = logits.amax(-1, keepdim=True) > -torch.inf
+        exact = LeaveOneOut(torch.where(possible, logits, 0))
+        prediction: Posterior = convert_at(exact, self.predicts, noisy, self.process)
         return prediction.log_ratios if isinstance(prediction, Score) else prediction.logits  # type: ignore[attr-defined]
 
     def logits(self, noisy: Noisy) -> Tensor:

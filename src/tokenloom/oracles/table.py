@@ -64,9 +64,9 @@ class Oracle(ExactModel[Predicted_co]):
         return self.p0
 
     def _leave_one_out(self, evidence: Logits) -> Logits:
-        rows = []
+        log_p0, rows = self.p0.log().expand(len(evidence), *self.p0.shape), []
         for position in range(self.length):
-            joint = self.p0.log().expand(len(evidence), *self.p0.shape)
+            joint = log_p0
             for other in range(self.length):
                 if other != position:
                     joint = joint + self._along(evidence[:, other], other)

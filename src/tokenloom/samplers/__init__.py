@@ -11,6 +11,7 @@ from tokenloom.samplers.correctors.gibbs import Informed as Informed
 from tokenloom.samplers.correctors.gibbs import RandomScan as RandomScan
 from tokenloom.samplers.evaluator import Evaluator as Evaluator
 from tokenloom.samplers.evaluator import LazyPrediction as LazyPrediction
+from tokenloom.samplers.evaluator import LocalPrediction as LocalPrediction
 from tokenloom.samplers.given import GivenTokens as GivenTokens
 from tokenloom.samplers.kernel import CORRECTORS as CORRECTORS
 from tokenloom.samplers.kernel import PREDICTORS as PREDICTORS
@@ -18,12 +19,12 @@ from tokenloom.samplers.kernel import Corrector as Corrector
 from tokenloom.samplers.kernel import Kernel as Kernel
 from tokenloom.samplers.kernel import Predictor as Predictor
 from tokenloom.samplers.kernel import uniform_pair as uniform_pair
-from tokenloom.samplers.local_prediction import LocalPrediction as LocalPrediction
 from tokenloom.samplers.predictors.ancestral import Ancestral as Ancestral
 from tokenloom.samplers.predictors.autoregressive import Autoregressive as Autoregressive
 from tokenloom.samplers.predictors.confidence import Confidence as Confidence
 from tokenloom.samplers.predictors.dndm import DNDM as DNDM
-from tokenloom.samplers.predictors.euler import Euler as Euler
+from tokenloom.samplers.predictors.frozen_rates import Euler as Euler
+from tokenloom.samplers.predictors.frozen_rates import TauLeaping as TauLeaping
 from tokenloom.samplers.predictors.gillespie import Gillespie as Gillespie
 from tokenloom.samplers.predictors.greedy_tail import GreedyTail as GreedyTail
 from tokenloom.samplers.predictors.mudm import MUDM as MUDM
@@ -32,7 +33,6 @@ from tokenloom.samplers.predictors.psi import Psi as Psi
 from tokenloom.samplers.predictors.reaudm import Resampled as Resampled
 from tokenloom.samplers.predictors.remasking import Remasking as Remasking
 from tokenloom.samplers.predictors.routing import Routing as Routing
-from tokenloom.samplers.predictors.tau_leaping import TauLeaping as TauLeaping
 from tokenloom.samplers.run import Run as Run
 from tokenloom.samplers.run import Samples as Samples
 from tokenloom.samplers.run import Step as Step

@@ -26,9 +26,8 @@ from tokenloom.drawing.log_space import log_total
 from tokenloom.drawing.randomness import Randomness, uniform
 from tokenloom.posteriors import LeaveOneOut, gibbs_conditional
 from tokenloom.process import Process
-from tokenloom.samplers.evaluator import Evaluator, LazyPrediction
+from tokenloom.samplers.evaluator import Evaluator, LazyPrediction, LocalPrediction
 from tokenloom.samplers.kernel import CORRECTORS, Corrector, in_doubt, uniform_pair
-from tokenloom.samplers.local_prediction import LocalPrediction
 from tokenloom.samplers.selection import gumbel, smallest
 from tokenloom.state import Noisy
 from tokenloom.support.checks import check_least
