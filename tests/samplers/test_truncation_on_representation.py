@@ -128,12 +128,7 @@ def test_truncation_on_a_masked_model_is_on_its_denoiser_either_way() -> None:
     """A mask says nothing of its own token, so both posteriors are one: the same tokens come out."""
     drawn = [
         tl.sample(
-            oracle(tl.Masked, predicts),
-            500,
-            steps=4,
-            top_p=0.8,
-            on=on,
-            generator=torch.Generator().manual_seed(2),
+            oracle(tl.Masked, predicts), 500, steps=4, top_p=0.8, on=on, generator=torch.Generator().manual_seed(2)
         )
         for predicts in (tl.Denoiser, tl.LeaveOneOut)
         for on in (tl.Denoiser, tl.LeaveOneOut)
