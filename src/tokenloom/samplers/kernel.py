@@ -1,4 +1,4 @@
-"""What a sampler is made of: predictors, which step from t down to s, and correctors, which act at a fixed time.
+"""The kernels of a sampler: predictors, which step from t down to s, and correctors, which act at a fixed time.
 
 A kernel is a frozen dataclass of options with a pure step over a state.  `supports` asks a process for what the kernel
 needs of it, and `exact` says whether its law is exact at these options in the limit of many steps.  A module in

@@ -32,9 +32,9 @@ class Confidence(Predictor):
     """The surest first."""
 
     score: Literal["probability", "margin", "entropy"] = "probability"
-    """How sure a prediction is: its largest probability, the lead of the largest, or minus its entropy."""
+    """The confidence of a prediction: its largest probability, the lead of the largest, or minus its entropy."""
     temperature: float = 0.0
-    """Noise on the order."""
+    """The scale of Gumbel noise on the order; 0 takes the surest."""
 
     needs = "a process whose lost tokens become the mask"
 

@@ -38,15 +38,15 @@ class Remasking(Predictor):
     """ReMDM with its schedules."""
 
     schedule: Literal["cap", "rescale", "switch", "loop"] = "rescale"
-    """How much is remasked when, as above."""
+    """The schedule of sigma, as above."""
     eta: float = 0.05
     """The cap, or the share of sigma_max."""
     switch: float = 0.55
-    """Remask only from here on down (switch)."""
+    """The time from which on down the schedule `switch` remasks."""
     loop_start: float = 0.55
-    """Where the loop begins (loop)."""
+    """The time at which the schedule `loop` begins to loop."""
     loop_end: float = 0.05
-    """Where the loop ends (loop)."""
+    """The time at which the schedule `loop` ends its loop."""
 
     needs = "a process whose lost tokens become the mask"
 
