@@ -170,13 +170,7 @@ def head_loss(
 class _HeadLoss(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: torch.autograd.function.FunctionCtx,
-        features: Tensor,
-        weight: Tensor,
-        bias: Tensor,
-        row_loss: RowLoss,
-        weights: Tensor,
-        needed: bool,
+        ctx: Any, features: Tensor, weight: Tensor, bias: Tensor, row_loss: RowLoss, weights: Tensor, needed: bool
     ) -> tuple[Tensor, Tensor]:
         size = max(features.shape[1] // HEAD_SHARE, CHUNK_ELEMENTS // len(weight), 1)
         per_row = torch.empty(len(features), device=features.device, dtype=weights.dtype)
@@ -196,8 +190,8 @@ class _HeadLoss(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: torch.autograd.function.FunctionCtx, *slopes: Tensor) -> tuple[Tensor | None, ...]:
-        saved = ctx.saved_tensors  # type: ignore[attr-defined]
+    def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor | None, ...]:
+        saved = ctx.saved_tensors
         scaled = saved if bool(slopes[0] == 1) else [gradient * slopes[0].to(gradient.dtype) for gradient in saved]
         return (*scaled, None, None, None)
 

@@ -84,8 +84,8 @@ class Sampler(Truncation):
     grid: Grid = field(default="uniform", kw_only=True)
     """The times of the steps: `uniform`, `cosine`, or the times themselves, from 1 down to 0."""
     show_given: ShowGiven = field(default="auto", kw_only=True)
-    """The way given tokens are shown: `clean` to models that know given positions and under processes whose clean tokens
-    show, else `noised` to the current level at every step; `auto` chooses."""
+    """The way given tokens are shown: `clean` to models that know given positions and under processes whose clean
+    tokens show, else `noised` to the current level at every step; `auto` chooses."""
 
     def __post_init__(self) -> None:
         for name, value, kind in (("predictor", self.predictor, Predictor), ("corrector", self.corrector, Corrector)):

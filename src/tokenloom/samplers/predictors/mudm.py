@@ -32,7 +32,7 @@ class MUDM(Predictor):
     resample: bool = False
     """Redraw tau after every step."""
     noise: str = "uniform"
-    """The noise that a masked model's lost tokens show on the way, by its registered name; `hybrid` needs `resample`."""
+    """The noise that a masked model's lost tokens show, by its registered name; `hybrid` needs `resample`."""
 
     needs = "a masked process or one with transition times"
 
