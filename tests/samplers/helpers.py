@@ -5,6 +5,7 @@ tested for, so `FALSE_ALARM` is an upper bound.
 """
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import torch
@@ -114,6 +115,7 @@ def kernel_of(text: str) -> Predictor | Corrector:
     return (PREDICTORS if text.split(":")[0] in PREDICTORS else CORRECTORS).parse(text)
 
 
+@cache
 def process_of(kind: Cell, vocab_size: int = K, length: int = L, schedule: tl.Schedule = EXACT) -> tl.Process:
     """A process of this cell."""
     table = (TABLES[kind](vocab_size, length),) if kind in TABLES else ()

@@ -26,12 +26,16 @@ OPTIONS = {
     "scan": "scan:parallel=2",
 }
 """Where the defaults move little."""
-BARE = [(OPTIONS.get(name, name), kind) for name, kernel in KERNELS.items() for kind in supported(kernel, CELLS)]
+BARE = [
+    (OPTIONS.get(name, name), kind, s)
+    for name, kernel in KERNELS.items()
+    for kind in supported(kernel, CELLS)
+    for s in ((0.35, 0.0) if name in PREDICTORS else (0.0,))
+]
 
 
 @pytest.mark.usefixtures("as_a_user")  # the same steps run with shape checks in test_conformance.py
-@pytest.mark.parametrize("s", [0.35, 0.0])
-@pytest.mark.parametrize(("name", "kind"), BARE)
+@pytest.mark.parametrize(("name", "kind", "s"), BARE)
 def test_a_kernel_by_itself_leaves_given_positions_and_asks_nothing_of_rows_that_are_all_given(
     name: str, kind: Cell, s: float
 ) -> None:

@@ -126,9 +126,6 @@ def nelbo(
         row_noise: Makes the noise of some rows from their seeds.
         on_progress: Receives the share of the work that is done, after every call.
 
-    Returns:
-        The figures, in nats.
-
     Raises:
         ValueError: If the model has no bound, or an argument does not fit it.
     """

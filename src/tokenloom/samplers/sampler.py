@@ -191,9 +191,6 @@ class Sampler(Truncation):
             until: Stops a row as soon as its most probable sequence is good; see `stopping.py`.
             begin: Starts at this state, with the steps of the grid below its time, instead of at the prior.
 
-        Returns:
-            The tokens, and the network evaluations of each row.
-
         Raises:
             ValueError: If the sampler cannot run the model, or what is given does not fit it.
         """
@@ -229,9 +226,6 @@ def sample(
         generator: The source of random numbers; with `RowGenerators` a row does not depend on its batch.
         on_step: Called after every step.
         **settings: Fields of `Sampler`, such as `steps`, `top_p`, `temperature` or `corrector`.
-
-    Returns:
-        The sequences that were drawn.
 
     Raises:
         ValueError: If a setting is wrong, the sampler cannot run the model, or what is given does not fit it.
