@@ -143,7 +143,7 @@ class Sampler(Truncation):
             restore(PREDICTORS, record["predictor"]),
             None if corrector is None else restore(CORRECTORS, corrector),
             steps=record["steps"],
-            grid=tuple(record["grid"]) if isinstance(record["grid"], list) else record["grid"],
+            grid=record["grid"],
             show_given=record["show_given"],
             **{item.name: getattr(kept, item.name) for item in fields(kept)},
         )

@@ -34,7 +34,7 @@ def _ranked(scores: PerPosition, count: int | Tensor, order: PerPosition | None)
 
 def gumbel(u: PerPosition) -> PerPosition:
     """Turn uniform numbers into standard Gumbel noise: the largest of log p + gumbel is a draw from p."""
-    return -torch.log(-torch.log(u.clamp(min=1e-300)))
+    return -torch.log(-torch.log(u.clamp(min=1e-300)))  # u may be 0, whose logarithm is not finite
 
 
 def mode(logits: Float[Tensor, "batch length vocab"]) -> Tokens:

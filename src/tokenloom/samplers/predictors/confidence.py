@@ -51,6 +51,7 @@ class Confidence(Predictor):
         process, free = evaluate.process, noisy.free
         order, token = uniform_pair(noisy, generator)
         hidden = process.evidence(noisy) == 0
+        # 10 (1 - 0.9) is below 1 in floating point, and means one: 1e-9 lifts it.
         visible = torch.floor(free.sum(1, keepdim=True) * process.alpha(s)[:, None] + 1e-9).long()
         count = visible - (free & ~hidden).sum(1, keepdim=True)
         asked = hidden & (count > 0)

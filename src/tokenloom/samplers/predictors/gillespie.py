@@ -31,6 +31,7 @@ from tokenloom.state import Noisy
 from tokenloom.types import PerPosition, PerRow
 
 SMALLEST_LEVEL = 1e-6
+"""The level below which ancestral steps stand in for jumps, as above."""
 
 
 @PREDICTORS.register("gillespie")
