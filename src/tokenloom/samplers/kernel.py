@@ -69,6 +69,36 @@ class Kernel(ABC):
         )
 
 
+class InDoubt(Kernel):
+    """A kernel of processes in which every token leaves some doubt: the leave-one-out posterior always exists."""
+
+    needs = "a process that leaves every token in doubt"
+
+    @classmethod
+    def supports(cls, process: Process) -> bool:
+        return process.has_bridge and not process.reveals
+
+
+class MaskedOnly(Kernel):
+    """A kernel of MDM."""
+
+    needs = "a process whose lost tokens become the mask"
+
+    @classmethod
+    def supports(cls, process: Process) -> bool:
+        return process.masking and not process.lifted
+
+
+class UniformOnly(Kernel):
+    """A kernel of UDM."""
+
+    needs = "a Markov process with uniform noise"
+
+    @classmethod
+    def supports(cls, process: Process) -> bool:
+        return process.uniform_noise and process.markov and not process.lifted
+
+
 class Predictor(Kernel):
     """A step from the time of the state down to s.
 
@@ -129,16 +159,6 @@ def restore(registry: Registry[Part], record: Any) -> Part:
     if isinstance(record, dict):
         record = {key: restore(registry, value) if isinstance(value, dict) else value for key, value in record.items()}
     return registry.restore(record)
-
-
-def in_doubt(process: Process) -> bool:
-    """Return whether every token leaves some doubt, so that the leave-one-out posterior always exists."""
-    return process.has_bridge and not process.reveals
-
-
-def uniform_markov(process: Process) -> bool:
-    """Return whether the process is UDM."""
-    return process.uniform_noise and process.markov and not process.lifted
 
 
 def uniform_pair(noisy: Noisy, generator: Randomness | None) -> tuple[PerPosition, PerPosition]:

@@ -27,7 +27,7 @@ from tokenloom.drawing.randomness import Randomness, uniform
 from tokenloom.posteriors import LeaveOneOut, gibbs_conditional
 from tokenloom.process import Process
 from tokenloom.samplers.evaluator import Evaluator, LazyPrediction, LocalPrediction
-from tokenloom.samplers.kernel import CORRECTORS, Corrector, in_doubt, uniform_pair
+from tokenloom.samplers.kernel import CORRECTORS, Corrector, InDoubt, uniform_pair
 from tokenloom.samplers.selection import gumbel, smallest
 from tokenloom.state import Noisy
 from tokenloom.support.checks import check_least
@@ -35,7 +35,7 @@ from tokenloom.types import PerPosition
 
 
 @dataclass(frozen=True)
-class Gibbs(Corrector):
+class Gibbs(InDoubt, Corrector):
     """A scan, which redraws positions that a subclass chooses."""
 
     steps: int = 1
@@ -43,15 +43,9 @@ class Gibbs(Corrector):
     parallel: int = 1
     """Positions redrawn at once, k."""
 
-    needs = "a process that leaves every token in doubt"
-
     @property
     def exact(self) -> bool:
         return self.parallel == 1  # positions redrawn at once do not see each other: p_t is only nearly invariant
-
-    @classmethod
-    def supports(cls, process: Process) -> bool:
-        return in_doubt(process)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -15,22 +15,17 @@ from tokenloom.drawing.randomness import Randomness, uniform
 from tokenloom.posteriors import Denoiser
 from tokenloom.process import Process
 from tokenloom.samplers.evaluator import Evaluator
-from tokenloom.samplers.kernel import PREDICTORS, Predictor, uniform_markov
+from tokenloom.samplers.kernel import PREDICTORS, Predictor, UniformOnly
 from tokenloom.state import Noisy
 from tokenloom.types import PerPosition, PerRow
 
 
 @PREDICTORS.register("dndm")
 @dataclass(frozen=True)
-class DNDM(Predictor):
+class DNDM(UniformOnly, Predictor):
     """Transition times that are drawn once."""
 
-    needs = "a Markov process with uniform noise"
     exact = False
-
-    @classmethod
-    def supports(cls, process: Process) -> bool:
-        return uniform_markov(process)
 
     def begin(self, process: Process, noisy: Noisy, generator: Randomness | None) -> PerPosition:
         """Draw times up to the state's own: what has not come by then comes below."""

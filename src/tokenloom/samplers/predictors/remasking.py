@@ -24,9 +24,8 @@ import torch
 
 from tokenloom.drawing.randomness import Randomness
 from tokenloom.posteriors import Denoiser
-from tokenloom.process import Process
 from tokenloom.samplers.evaluator import Evaluator
-from tokenloom.samplers.kernel import PREDICTORS, Predictor, uniform_pair
+from tokenloom.samplers.kernel import PREDICTORS, MaskedOnly, Predictor, uniform_pair
 from tokenloom.state import Noisy
 from tokenloom.support.checks import check_shares
 from tokenloom.types import PerRow
@@ -34,7 +33,7 @@ from tokenloom.types import PerRow
 
 @PREDICTORS.register("remasking")
 @dataclass(frozen=True)
-class Remasking(Predictor):
+class Remasking(MaskedOnly, Predictor):
     """ReMDM with its schedules."""
 
     schedule: Literal["cap", "rescale", "switch", "loop"] = "rescale"
@@ -47,12 +46,6 @@ class Remasking(Predictor):
     """The time at which the schedule `loop` begins to loop."""
     loop_end: float = 0.05
     """The time at which the schedule `loop` ends its loop."""
-
-    needs = "a process whose lost tokens become the mask"
-
-    @classmethod
-    def supports(cls, process: Process) -> bool:
-        return process.masking and not process.lifted
 
     @property
     def exact(self) -> bool:
