@@ -42,7 +42,7 @@ Subject = tuple[str, Callable[[World], Callable[..., Any]]]
 def subjects() -> list[Subject]:
     """Every public function, class and method."""
     found: list[Subject] = []
-    for room, names in ((tl, tl.__all__), (samplers, samplers.__all__), (objectives, objectives.__all__)):
+    for room, names in ((tl, tl.__all__), (samplers, dir(samplers)), (objectives, dir(objectives))):
         parts = {name: getattr(room, name) for name in names}
         found += [(name, _constant(part)) for name, part in parts.items() if callable(part) and name not in FOR_AUTHORS]
     registries: list[Any] = [samplers.PREDICTORS, samplers.CORRECTORS, PROCESSES, SCHEDULES, objectives.OBJECTIVES]

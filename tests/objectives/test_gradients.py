@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 import tokenloom as tl
-from tests.samplers.helpers import process_of
+from tests.samplers.helpers import Cell, process_of
 from tokenloom.cells import PROCESSES
 from tokenloom.objectives import OBJECTIVES, Objective
 from tokenloom.posteriors import Posterior, as_posterior
@@ -28,7 +28,8 @@ def fits(objective: Objective, process: tl.Process, predicts: type[Posterior]) -
 
 
 def built(name: str, size: int) -> tl.Process:
-    return process_of(PROCESSES[name], size, L, tl.LinearSchedule())
+    kind: Cell = PROCESSES[name]
+    return process_of(kind, size, L, tl.LinearSchedule())
 
 
 CASES = [

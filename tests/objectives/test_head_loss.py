@@ -222,14 +222,6 @@ def test_no_tensor_of_batch_times_length_times_vocabulary_is_ever_made(monkeypat
     assert seen.elements <= head_loss.CHUNK_ELEMENTS < batch_size * length * size
 
 
-def test_a_plain_callable_is_a_network() -> None:
-    table = torch.randn(K, K, requires_grad=True)
-    model = DiffusionModel(lambda tokens, time: table[tokens] + time[:, None, None], tl.Uniform(K))
-    x_0 = torch.randint(0, K, (B, L))
-    loss = head_loss.training_loss(model, CrossEntropy(), x_0, torch.rand(B))
-    assert torch.autograd.grad(loss.mean, table)[0].abs().sum() > 0
-
-
 @dataclass(frozen=True)
 class Surprise(Objective):
     """-log p(x_0), as somebody would write it first."""

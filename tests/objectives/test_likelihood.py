@@ -42,6 +42,17 @@ CASES: list[tuple[tl.Process, type[Posterior]]] = [
 ]
 
 
+def check_entropy(oracle: tl.Oracle, seed: int, times: Times = "stratified") -> tl.Likelihood:
+    """The figure of 6,000 sequences at one time each, which is the entropy up to its error."""
+    generator = torch.Generator().manual_seed(seed)
+    found = tl.nelbo(oracle, oracle.sample(6000, generator), 1, times, generator, batch=3000)
+    assert abs(found.nats - oracle.entropy()) < ERRORS * found.standard_error
+    # A guard at this seed: with one time per row the variance of the estimator diverges logarithmically at t = 0, so
+    # that the error itself varies with the seed (over eight of them, median 0.047, often up to 0.1 and once 0.3).
+    assert found.standard_error < 0.06
+    return found
+
+
 def label(case: tuple[tl.Process, type[Posterior]]) -> str:
     return f"{case[0].name}-{case[1].__name__}-{type(case[0].schedule).__name__}"
 
@@ -52,10 +63,7 @@ def label(case: tuple[tl.Process, type[Posterior]]) -> str:
     ids=lambda value: value if isinstance(value, str) else label(value),
 )
 def test_the_likelihood_of_an_oracle_is_the_entropy(case: tuple[tl.Process, type[Posterior]], times: Times) -> None:
-    generator, oracle = torch.Generator().manual_seed(5), tl.Oracle(P0, case[0], predicts=case[1])
-    found = tl.nelbo(oracle, oracle.sample(6000, generator), 1, times, generator, batch=3000)
-    assert abs(found.nats - oracle.entropy()) < ERRORS * found.standard_error
-    assert found.standard_error < 0.06
+    found = check_entropy(tl.Oracle(P0, case[0], predicts=case[1]), 5, times)
     assert found.per_token == pytest.approx(found.nats / L)
     assert found.per_token_error == pytest.approx(found.standard_error / L)
     assert found.bits_per_token == pytest.approx(found.per_token / math.log(2))
@@ -73,14 +81,8 @@ SMOOTH: list[tl.Schedule] = [tl.CosineSchedule(), *(tl.PolynomialSchedule(power=
 def test_the_bound_of_hybrid_noise_that_sets_in_slowly_is_the_entropy(
     schedule: tl.Schedule, predicts: type[Posterior]
 ) -> None:
-    generator, oracle = (
-        torch.Generator().manual_seed(0),
-        tl.Oracle(P0, tl.Hybrid(K, schedule=schedule), predicts=predicts),
-    )
-    found = tl.nelbo(oracle, oracle.sample(6000, generator), 1, generator=generator, batch=3000)
+    found = check_entropy(tl.Oracle(P0, tl.Hybrid(K, schedule=schedule), predicts=predicts), 0)
     assert bool(found.per_sequence.isfinite().all())
-    assert abs(found.nats - oracle.entropy()) < ERRORS * found.standard_error
-    assert found.standard_error < 0.06
 
 
 COUPLED = torch.tensor([[30.0, 1, 1], [1, 4, 1], [1, 1, 4]], dtype=torch.float64) / 44
@@ -154,32 +156,18 @@ def binomial_tail(successes: int, trials: int, rate: float) -> float:
     return min(sum(mass[: successes + 1]), sum(mass[successes:]))
 
 
-@pytest.mark.parametrize(
-    ("kind", "predicts", "samples", "times", "sequences"),
-    [
-        (tl.AbsorbingUniform, tl.Denoiser, 2, "antithetic", 128),
-    ],
-)
-def test_one_standard_error_covers_the_entropy_two_times_in_three(
-    kind: Callable[..., tl.Process],
-    predicts: type[Posterior],
-    samples: int,
-    times: Times,
-    sequences: int,
-    generator: torch.Generator,
-) -> None:
-    """200 data sets: as often within one error as a normal variable is (68.3%), and within two (95.4%).
+def test_one_standard_error_covers_the_entropy_two_times_in_three(generator: torch.Generator) -> None:
+    """200 data sets of AUDM: as often within one error as a normal variable is (68.3%), and within two (95.4%).
 
     They are parts of one call, whole groups each, so they are as independent as separate ones.  Too small and too large
     errors both fail; two-sided false-alarm rate 2e-6 each by the binomial law.
     """
-    oracle = tl.MarkovOracle(*markov_chain(4, 1), 6, kind(4), predicts=predicts)
-    distances = []
-    group = group_size(sequences, samples)
-    assert sequences % group == 0
-    assert group == group_size(200 * sequences, samples)
-    whole = tl.nelbo(oracle, oracle.sample(200 * sequences, generator), samples, times, generator, batch=5000)
-    for nats in whole.per_sequence.view(200, sequences):
+    oracle = tl.MarkovOracle(*markov_chain(4, 1), 6, tl.AbsorbingUniform(4), predicts=tl.Denoiser)
+    group, distances = group_size(128, 2), []
+    assert 128 % group == 0
+    assert group == group_size(200 * 128, 2)
+    whole = tl.nelbo(oracle, oracle.sample(200 * 128, generator), 2, "antithetic", generator, batch=5000)
+    for nats in whole.per_sequence.view(200, 128):
         found = likelihood_of(nats, torch.full_like(nats, 6), group, whole.estimator, whole.exact)
         distances.append(abs(found.nats - oracle.entropy()) / found.standard_error)
     for width in (1, 2):

@@ -5,6 +5,7 @@ tested for, so `FALSE_ALARM` is an upper bound.
 """
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import torch
@@ -114,6 +115,7 @@ def kernel_of(text: str) -> Predictor | Corrector:
     return (PREDICTORS if text.split(":")[0] in PREDICTORS else CORRECTORS).parse(text)
 
 
+@cache
 def process_of(kind: Cell, vocab_size: int = K, length: int = L, schedule: tl.Schedule = EXACT) -> tl.Process:
     """A process of this cell."""
     table = (TABLES[kind](vocab_size, length),) if kind in TABLES else ()
@@ -182,8 +184,7 @@ def correct(
 
 def transitions(start: tl.Noisy, arrived: Tensor, number: int) -> Tensor:
     """Counts [starts, outcomes] of outcomes that were drawn equally often from each start, in order."""
-    table = [sequence_counts(part, number) for part in arrived.chunk(len(start.tokens))]
-    return torch.stack(table)
+    return torch.stack([sequence_counts(part, number) for part in arrived.chunk(len(start.tokens))])
 
 
 def assert_transitions(counts: Tensor, law: Tensor) -> None:
@@ -199,3 +200,10 @@ def check_step(
     arrived = step(PREDICTORS.parse(sampler), model, repeat(start, copies), alpha_s, seed=seed)
     assert bool((arrived.t == 1 - alpha_s).all())
     assert_transitions(transitions(start, arrived.tokens, round(law.shape[-1] ** (1 / L))), law)
+
+
+def check_correction(corrector: str, model: tl.Model, start: tl.Noisy, law: Tensor, call: int = 0) -> None:
+    """One call of the named corrector from each start has the law, [starts, outcomes]."""
+    corrected = correct(CORRECTORS.parse(corrector), model, repeat(start, ROWS // len(start.tokens)), call)
+    assert torch.equal(corrected.t[:1], start.t[:1])
+    assert_transitions(transitions(start, corrected.tokens, round(law.shape[-1] ** (1 / L))), law)

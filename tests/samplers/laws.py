@@ -10,28 +10,15 @@ from torch import Tensor
 
 import tokenloom as tl
 from tests import brute
-from tests.samplers.helpers import (
-    MASK,
-    MASK_PI,
-    P0,
-    SEQUENCES,
-    TABLES,
-    UNIFORM_PI,
-    Cell,
-    K,
-    L,
-    product,
-    states,
-    table_absorbing,
-    table_maximal,
-)
+from tests.samplers import helpers
+from tests.samplers.helpers import MASK, MASK_PI, P0, SEQUENCES, TABLES, UNIFORM_PI, Cell, K, L, product, states
 
 PAIRS = SEQUENCES.repeat_interleave(len(SEQUENCES), 0), SEQUENCES.repeat(len(SEQUENCES), 1)
 """Every (x_t, U)."""
 MASKED_SEQUENCES = brute.sequences(K + 1, L)
 PRIOR = torch.full((K**L,), 1 / K**L, dtype=torch.float64)
-ABSORBING: list[Cell] = [tl.AbsorbingUniform, table_absorbing]
-MAXIMAL: list[Cell] = [tl.MaxCoupling, table_maximal]
+ABSORBING: list[Cell] = [tl.AbsorbingUniform, helpers.table_absorbing]
+MAXIMAL: list[Cell] = [tl.MaxCoupling, helpers.table_maximal]
 
 
 def hybrid_masses(t: float, p_uniform: float = 0.1) -> tuple[float, Tensor]:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 import tokenloom as tl
 from tests import brute
-from tests.samplers.helpers import K, oracle
+from tests.samplers.helpers import K
 from tests.statistics import assert_frequencies, sequence_counts
 from tokenloom.posteriors import OverTokens, Posterior
 from tokenloom.samplers.predictors.autoregressive import Autoregressive
@@ -89,10 +89,6 @@ def test_a_token_that_was_not_seen_is_no_evidence(predicts: type[Posterior], on:
     assert bool((tokens == torch.tensor([first, second, int(TRANSITION[second].argmax())])).all())
 
 
-def test_an_empty_batch_is_drawn_as_such() -> None:
-    assert tl.sample(chain(), 0, length=L).shape == (0, L)
-
-
 def test_it_is_asked_for_by_name_by_object_or_not_at_all() -> None:
     drawn = [
         tl.sample(chain(), 20, length=L, sampler=predictor, generator=generator())
@@ -104,14 +100,10 @@ def test_it_is_asked_for_by_name_by_object_or_not_at_all() -> None:
 
 def test_what_does_not_go_from_left_to_right_is_refused() -> None:
     given = torch.zeros(L, dtype=torch.int64), torch.ones(L, dtype=torch.bool)
-    with pytest.raises(ValueError, match=r"psi needs a model that sees every position, but .*; use autoregressive"):
-        tl.sample(chain(), 1, length=L, sampler="psi")
     with pytest.raises(ValueError, match="a causal model has no corrector"):
         tl.sample(chain(), 1, length=L, corrector="informed")
     with pytest.raises(ValueError, match="reads given tokens clean, got show_given='noised'; leave it at auto"):
         tl.Sampler(show_given="noised").run(chain(), 1, length=L, given=given)
-    with pytest.raises(ValueError, match="autoregressive needs a causal model, but the model's process is Uniform"):
-        tl.sample(oracle(tl.Uniform), 1, sampler=Autoregressive())
     with pytest.raises(ValueError, match="greedy-tail needs a model that sees every position"):
         tl.sample(chain(), 1, length=L, sampler=GreedyTail(Autoregressive()))
 

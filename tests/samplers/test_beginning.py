@@ -12,6 +12,7 @@ from tokenloom.samplers import CORRECTORS, PREDICTORS, Predictor
 FORGETFUL = [name for name in PREDICTORS if PREDICTORS[name].advance is Predictor.advance]
 CASES = [(name, kind) for name in FORGETFUL for kind in supported(PREDICTORS[name])]
 STEPS = 8
+pytestmark = pytest.mark.usefixtures("as_a_user")  # shape checks are on in `test_conformance.py`, for the same kernels
 
 
 def states(sampler: tl.Sampler, model: tl.Model, generator: torch.Generator) -> list[tl.Noisy]:
@@ -69,7 +70,6 @@ def test_given_positions_are_held_from_there_on() -> None:
     assert (tl.Sampler(steps=4).run(model, 16, begin=middle, given=given).tokens[:, 0] == 2).all()
 
 
-@pytest.mark.usefixtures("as_a_user")
 def test_a_state_that_does_not_fit_is_refused() -> None:
     model, sampler = oracle(tl.Uniform), tl.Sampler(steps=4)
     middle = states(sampler, model, torch.Generator().manual_seed(0))[1]

@@ -6,8 +6,7 @@ here is statistical.
 
 import re
 import sys
-from collections.abc import Callable
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache
 from inspect import signature
 from itertools import pairwise
@@ -22,8 +21,9 @@ from tests import brute
 from tests.samplers.helpers import CELLS, EXTREMES, KERNELS, PROCESSES, Cell, kernel_of, process_of, supported
 from tokenloom.nn import CausalTransformer, DiT, TransformerConfig
 from tokenloom.samplers import CORRECTORS, PREDICTORS, Predictor
+from tokenloom.samplers.given import ShowGiven
 
-K, L, ROWS, STEPS = 4, 3, 3, 4
+K, L, ROWS, STEPS = 4, 3, 12, 4
 P0 = brute.random_p0(K, L)
 KINDS: list[Cell] = [*CELLS, tl.LeftToRight]
 SHORT = {"gillespie": "gillespie:floor=0.9"}
@@ -31,6 +31,7 @@ SHORT = {"gillespie": "gillespie:floor=0.9"}
 Run = tuple[str, str | None, Cell]
 
 
+@cache
 def made(kind: Cell) -> tl.Process:
     """A tenth of the signal is left at t = 1, which spares Gillespie most of its jumps."""
     return process_of(kind, K, L, tl.LinearSchedule(eps=0.1))
@@ -68,8 +69,7 @@ every_named_run = pytest.mark.parametrize(("predictor", "corrector", "kind"), NA
 every_kernel = pytest.mark.parametrize("name", KERNELS)
 unchecked = pytest.mark.usefixtures("as_a_user")
 """Shape checks take most of the time of a small run; the first test below makes every run with them."""
-
-ShowGiven = Literal["auto", "clean", "noised"]
+GIVEN = torch.tensor([1, 3, 0])
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -89,6 +89,7 @@ class CausalTable(nn.Module):
         return torch.stack(rows, 1)
 
 
+@cache
 def exact(kind: Cell) -> tl.Oracle | tl.DiffusionModel:
     """The exact posteriors of the table."""
     if kind is tl.LeftToRight:
@@ -119,59 +120,101 @@ def network(states: int, absorbing: bool, causal: bool) -> DiT | CausalTransform
     return made.eval()
 
 
-def draws_like_its_network(
-    wrap: Callable[[nn.Module], Callable[..., Tensor]], predictor: str, corrector: str | None, kind: Cell
-) -> bool:
-    process = made(kind)
-    inner = network(process.input_states, process.shows_auxiliary, process.sequential)
-    rows = 2 if predictor.startswith("gillespie") else ROWS
-    first, second = (
-        tl.sample(
-            tl.DiffusionModel(either, process, predicts=tl.Denoiser),
-            rows,
-            length=L,
-            steps=STEPS,
-            sampler=predictor,
-            corrector=corrector,
-            generator=generator(),
-        )
-        for either in (inner, wrap(inner))
-    )
-    return torch.equal(first, second)
-
-
 @every_run
 def test_a_run_passes_its_shape_checks(predictor: str, corrector: str | None, kind: Cell) -> None:
     assert tl.sample(exact(kind), 5, steps=STEPS, sampler=predictor, corrector=corrector).shape == (5, L)
 
 
+@dataclass(frozen=True)
+class Recorded:
+    """A run of a callable that counts the rows it is shown."""
+
+    sampler: tl.Sampler
+    samples: tl.Samples
+    steps: list[tl.Step]
+    shown: list[int]
+
+
+@cache
+def recorded(predictor: str, corrector: str | None, kind: Cell) -> Recorded:
+    """The run that most tests below look at."""
+    sampler, shown, steps = tl.Sampler.parse(predictor, corrector=corrector, steps=STEPS), list[int](), list[tl.Step]()
+    samples = sampler.run(plain(kind, shown), ROWS, length=L, generator=generator(), on_step=steps.append)
+    return Recorded(sampler, samples, steps, shown.copy())
+
+
 @unchecked
 @every_run
-def test_output_is_real_tokens_and_the_same_for_a_seed(predictor: str, corrector: str | None, kind: Cell) -> None:
-    sampler = tl.Sampler.parse(predictor, corrector=corrector, steps=STEPS)
-    first, second, other = (sampler.run(exact(kind), 20, generator=generator(seed)).tokens for seed in (0, 0, 1))
-    assert first.shape == (20, L)
-    assert first.dtype == torch.int64
-    assert int(first.min()) >= 0
-    assert int(first.max()) < K
-    assert torch.equal(first, second)
-    assert not torch.equal(first, other)
+def test_output_is_real_tokens_that_the_seed_decides_whether_run_or_taken_step_by_step(
+    predictor: str, corrector: str | None, kind: Cell
+) -> None:
+    run = recorded(predictor, corrector, kind)
+    tokens = run.samples.tokens
+    assert tokens.shape == (ROWS, L)
+    assert tokens.dtype == torch.int64
+    assert bool(((tokens >= 0) & (tokens < K)).all())
+    again = run.sampler.steps(plain(kind), ROWS, length=L, generator=generator())
+    for step, other in zip(again, run.steps, strict=True):
+        assert (step.index, step.count, step.time) == (other.index, other.count, other.time)
+        assert torch.equal(step.tokens, other.tokens)
+    assert step.time == 0
+    assert torch.equal(again.samples.tokens, tokens)
+    assert torch.equal(again.samples.evaluations, run.samples.evaluations)
+    assert not torch.equal(run.sampler.run(plain(kind), ROWS, length=L, generator=generator(1)).tokens, tokens)
+
+
+@unchecked
+@every_run
+def test_callback_sees_every_step_once(predictor: str, corrector: str | None, kind: Cell) -> None:
+    """What a sampler remembers is its own: the states of a run are those of the process (of mudm's, a lifted one)."""
+    run = recorded(predictor, corrector, kind)
+    seen, lifted = run.steps, made(kind).lifted or predictor.startswith("mudm")
+    extra = 0 if corrector is None else CORRECTORS.parse(corrector).evaluations
+    count = (STEPS + extra) // (1 + extra)
+    assert [step.index for step in seen] == list(range(1, count + 1))
+    times = torch.linspace(1, 0, count + 1, dtype=torch.float64)
+    for step, t, s in zip(seen, times[:-1], times[1:], strict=True):
+        assert step.count == count
+        if "schedule=loop" not in predictor:  # its states say the time of the level they have
+            torch.testing.assert_close(step.before.t, t.expand(ROWS))
+            torch.testing.assert_close(step.after.t, s.expand(ROWS))
+        assert torch.equal(step.changed, step.before.tokens != step.after.tokens)
+        assert step.prediction.noisy is step.before
+        assert all((state.aux is not None) == lifted for state in (step.before, step.after))
+    assert all(earlier.after is later.before for earlier, later in pairwise(seen))
+    assert torch.equal(seen[-1].after.tokens, run.samples.tokens)
+    assert any(bool(step.changed.any()) for step in seen)
+
+
+@every_run
+def test_evaluations_are_real_calls_and_within_the_budget(predictor: str, corrector: str | None, kind: Cell) -> None:
+    """Gillespie has no budget: its cost is the number of jumps it proposes, which no number of steps bounds."""
+    run = recorded(predictor, corrector, kind)
+    assert sum(run.shown) == int(run.samples.evaluations.sum()) > 0
+    assert predictor.startswith("gillespie") or int(run.samples.evaluations.max()) <= STEPS
+
+
+def first_given(predictor: str, corrector: str | None, kind: Cell, steps: int) -> tl.Samples:
+    sampler = tl.Sampler.parse(predictor, corrector=corrector, steps=steps)
+    return sampler.run(exact(kind), 20, given=(GIVEN, torch.arange(L) < 1), generator=generator())
+
+
+@cache
+def alone(predictor: str, kind: Cell) -> tl.Samples:
+    return first_given(predictor, None, kind, 3)
 
 
 @unchecked
 @pytest.mark.parametrize(("predictor", "corrector", "kind"), PAIRS)
 def test_every_predictor_runs_beside_every_corrector(predictor: str, corrector: str, kind: Cell) -> None:
     """A corrector step between each two of three predictor steps: 3 + 2 = 5 evaluations, where there is a budget."""
-    tokens, flags = torch.tensor([[1, 3, 0]]).expand(20, L), torch.tensor([[True, False, False]]).expand(20, L)
-    sampler = tl.Sampler.parse(predictor, corrector=corrector, steps=5)
-    first, second = (sampler.run(exact(kind), 20, given=(tokens, flags), generator=generator()) for _ in range(2))
+    first, second = (first_given(predictor, corrector, kind, 5) for _ in range(2))
     assert first.tokens.shape == (20, L)
-    assert set(first.tokens.unique().tolist()) <= set(range(K))  # type: ignore[no-untyped-call]
+    assert bool(((first.tokens >= 0) & (first.tokens < K)).all())
     assert torch.equal(first.tokens, second.tokens)
-    assert bool((first.tokens[:, 0] == 1).all())
+    assert bool((first.tokens[:, 0] == GIVEN[0]).all())
     assert predictor.startswith("gillespie") or int(first.evaluations.max()) <= 5
-    alone = tl.Sampler.parse(predictor, steps=3).run(exact(kind), 20, given=(tokens, flags), generator=generator())
-    assert not torch.equal(first.tokens, alone.tokens)
+    assert not torch.equal(first.tokens, alone(predictor, kind).tokens)
 
 
 MASKED = [run for run in RUNS if "mask_id" in signature(run[2]).parameters]
@@ -193,15 +236,11 @@ def test_a_mask_inside_the_vocabulary_is_never_put_out(predictor: str, corrector
 @every_run
 def test_a_row_is_the_one_that_would_be_drawn_alone(predictor: str, corrector: str | None, kind: Cell) -> None:
     sampler = tl.Sampler.parse(predictor, corrector=corrector, steps=STEPS)
-
-    def draw(seeds: list[int]) -> tl.Samples:
-        return sampler.run(exact(kind), len(seeds), generator=tl.RowGenerators(seeds))
-
-    together = draw([0, 1, 2])
-    for row in (0, 2):
-        alone = draw([row])
-        assert torch.equal(alone.tokens[0], together.tokens[row])
-        assert int(alone.evaluations[0]) == int(together.evaluations[row])
+    together, last = (
+        sampler.run(exact(kind), len(seeds), generator=tl.RowGenerators(seeds)) for seeds in ([0, 1, 2], [2])
+    )
+    assert torch.equal(last.tokens[0], together.tokens[2])
+    assert int(last.evaluations[0]) == int(together.evaluations[2])
 
 
 @unchecked
@@ -212,13 +251,12 @@ def test_a_row_is_the_one_that_would_be_drawn_alone(predictor: str, corrector: s
 def test_given_positions_come_out_as_given_and_stay_so_when_shown_clean(
     predictor: str, corrector: str | None, kind: Cell, show_given: ShowGiven
 ) -> None:
-    tokens = torch.tensor([[1, 3, 0]]).expand(60, L)
-    flags = torch.rand(60, L, generator=generator(3)) < 0.5
+    tokens, flags = GIVEN.expand(16, L), torch.rand(16, L, generator=generator(3)) < 0.5
     if kind is tl.LeftToRight:
         flags = flags.cumprod(1).bool()  # a beginning
     steps: list[tl.Step] = []
     sampler = tl.Sampler.parse(predictor, corrector=corrector, steps=STEPS, show_given=show_given)
-    samples = sampler.run(exact(kind), 60, given=(tokens, flags), generator=generator(), on_step=steps.append)
+    samples = sampler.run(exact(kind), 16, given=(tokens, flags), generator=generator(), on_step=steps.append)
     assert torch.equal(samples.tokens[flags], tokens[flags])
     assert bool((samples.tokens[~flags] < K).all())
     visited = [steps[0].before.tokens, *(step.after.tokens for step in steps)]
@@ -228,55 +266,17 @@ def test_given_positions_come_out_as_given_and_stay_so_when_shown_clean(
 
 @unchecked
 @every_named_run
-def test_evaluations_are_real_calls_and_within_the_budget(predictor: str, corrector: str | None, kind: Cell) -> None:
-    """Gillespie has no budget: its cost is the number of jumps it proposes, which no number of steps bounds."""
-    shown: list[int] = []
-    sampler = tl.Sampler.parse(predictor, corrector=corrector, steps=STEPS)
-    samples = sampler.run(plain(kind, shown), ROWS, length=L, generator=generator(), on_step=lambda step: None)
-    assert sum(shown) == int(samples.evaluations.sum()) > 0
-    assert predictor.startswith("gillespie") or int(samples.evaluations.max()) <= STEPS
-
-
-@unchecked
-@every_named_run
-def test_callback_sees_every_step_once(predictor: str, corrector: str | None, kind: Cell) -> None:
-    seen: list[tl.Step] = []
-    sampler = tl.Sampler.parse(predictor, corrector=corrector, steps=STEPS)
-    tokens = sampler.run(plain(kind), ROWS, length=L, generator=generator(), on_step=seen.append).tokens
-    extra = 0 if corrector is None else CORRECTORS.parse(corrector).evaluations
-    count = (STEPS + extra) // (1 + extra)
-    assert [step.index for step in seen] == list(range(1, count + 1))
-    times = torch.linspace(1, 0, count + 1, dtype=torch.float64)
-    for step, t, s in zip(seen, times[:-1], times[1:], strict=True):
-        assert step.count == count
-        if "schedule=loop" not in predictor:  # its states say the time of the level they have
-            torch.testing.assert_close(step.before.t, t.expand(ROWS))
-            torch.testing.assert_close(step.after.t, s.expand(ROWS))
-        assert torch.equal(step.changed, step.before.tokens != step.after.tokens)
-        assert step.prediction.noisy is step.before
-    assert all(earlier.after is later.before for earlier, later in pairwise(seen))
-    assert torch.equal(seen[-1].after.tokens, tokens)
-    assert any(bool(step.changed.any()) for step in seen)
-
-
-@unchecked
-@every_run
-def test_only_a_lifted_process_has_an_auxiliary_variable_in_its_states(
-    predictor: str, corrector: str | None, kind: Cell
-) -> None:
-    """What a sampler remembers is its own: the states of a run are those of the process (of mudm's, a lifted one)."""
-    seen: list[tl.Step] = []
-    sampler = tl.Sampler.parse(predictor, corrector=corrector, steps=STEPS)
-    sampler.run(exact(kind), ROWS, generator=generator(), on_step=seen.append)
-    lifted = made(kind).lifted or predictor.startswith("mudm")
-    assert all((state.aux is not None) == lifted for step in seen for state in (step.before, step.after))
-
-
-@unchecked
-@every_named_run
 def test_a_network_draws_like_a_callable(predictor: str, corrector: str | None, kind: Cell) -> None:
     """The network only computes the logits that are drawn from, the callable all of them."""
-    assert draws_like_its_network(lambda inner: lambda *shown: inner(*shown), predictor, corrector, kind)
+    process = made(kind)
+    inner = network(process.input_states, process.shows_auxiliary, process.sequential)
+    sampler = tl.Sampler.parse(predictor, corrector=corrector, steps=STEPS)
+    rows = 2 if predictor.startswith("gillespie") else ROWS
+    first, second = (
+        sampler.run(tl.DiffusionModel(either, process, predicts=tl.Denoiser), rows, length=L, generator=generator())
+        for either in (inner, lambda *shown: inner(*shown))
+    )
+    assert torch.equal(first.tokens, second.tokens)
 
 
 @unchecked
@@ -285,29 +285,21 @@ def test_an_empty_batch_is_drawn_as_such(predictor: str, corrector: str | None, 
     assert tl.sample(exact(kind), 0, steps=4, sampler=predictor, corrector=corrector).shape == (0, L)
 
 
-REFUSED = [(name, kind) for name in KERNELS for kind in KINDS if not KERNELS[name].supports(made(kind))]
-
-
-def accept(kernel: Any, model: tl.Model) -> None:
-    """Raise unless the kernel takes the model."""
-    kernel().prepare(model) if issubclass(kernel, Predictor) else kernel().check(model)
-
-
-@pytest.mark.parametrize(("name", "kind"), REFUSED)
-def test_a_process_it_does_not_support_is_refused_with_a_remedy_that_works(name: str, kind: Cell) -> None:
-    registry: Any = PREDICTORS if name in PREDICTORS else CORRECTORS
-    sentence = f"^{name} needs a .*, but the model's process is {made(kind).title}; "
-    with pytest.raises(ValueError, match=sentence) as refusal:
-        accept(KERNELS[name], exact(kind))
-    remedy = str(refusal.value).split("; ")[1]
-    named = remedy.removeprefix("use ").split(", ") if remedy.startswith("use ") else []
-    assert named or remedy == f"there is no {registry.kind} for it"
-    for other in registry:
-        if other in named:
-            accept(registry[other], exact(kind))
+@unchecked
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("registry", [PREDICTORS, CORRECTORS], ids=lambda registry: registry.kind)
+def test_a_process_it_does_not_support_is_refused_with_a_remedy_that_works(registry: Any, kind: Cell) -> None:
+    able = [name for name in registry if registry[name].supports(made(kind))]
+    remedy = f"use {', '.join(able)}" if able else f"there is no {registry.kind} for it"
+    for name in registry:
+        kernel = registry[name]()
+        accept = kernel.prepare if isinstance(kernel, Predictor) else kernel.check
+        if name in able:
+            accept(exact(kind))
         else:
-            with pytest.raises(ValueError, match=f"^{other} needs "):
-                accept(registry[other], exact(kind))
+            sentence = f"^{name} needs an? .*, but the model's process is {made(kind).title}; {remedy}$"
+            with pytest.raises(ValueError, match=sentence):
+                accept(exact(kind))
 
 
 @every_kernel

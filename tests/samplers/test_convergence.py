@@ -61,8 +61,7 @@ def test_distance_to_p_0_falls_as_one_over_the_steps(sampler: str, kind: Cell) -
 
 
 @pytest.mark.parametrize(
-    ("sampler", "kind"),
-    [("ancestral", tl.Uniform), ("ancestral", tl.Masked), ("mudm", tl.Masked)],
+    ("sampler", "kind"), [("ancestral", tl.Uniform), ("ancestral", tl.Masked), ("mudm", tl.Masked)]
 )
 def test_the_same_holds_for_the_cosine_schedule(sampler: str, kind: Cell) -> None:
     found = distances(tl.Oracle(TOGETHER, kind(K, schedule=tl.CosineSchedule(eps=0.0)), predicts=tl.Denoiser), sampler)

@@ -1,5 +1,7 @@
 """What the driver owns: the budget, the grid, given positions, callbacks, the mode of the model."""
 
+import itertools
+import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -12,11 +14,9 @@ import tokenloom as tl
 from tests.samplers.helpers import Cell, K, oracle
 from tokenloom.drawing.randomness import Randomness
 from tokenloom.nn import DiT, TransformerConfig
-from tokenloom.samplers import CORRECTORS, Corrector, Evaluator
-from tokenloom.samplers.grids import time_grid
+from tokenloom.samplers import Corrector, Evaluator
 
 UNIFORM, MASKED = oracle(tl.Uniform), oracle(tl.Masked)
-ONES = torch.ones(2, dtype=torch.bool)
 
 
 def network(states: int, dropout: float = 0.1, time: bool = True, absorbing: bool = False) -> DiT:
@@ -42,30 +42,20 @@ def test_predictor_and_corrector_steps_fit_the_budget_and_fill_it(steps: int, m:
     assert n + (n - 1) * m <= steps < n + 1 + n * m
 
 
-@pytest.mark.parametrize("corrector", CORRECTORS)
-def test_steps_of_every_corrector_count_in_the_budget(corrector: str) -> None:
-    """4 predictor steps with 3 corrector steps between them: 4 + 3 * 3 = 13."""
-    seen: list[tl.Step] = []
-    samples = tl.Sampler.parse(f"ancestral + {corrector}:steps=3", steps=13).run(UNIFORM, 30, on_step=seen.append)
-    assert len(seen) == 4
-    assert int(samples.evaluations.max()) <= 13
-
-
-def test_grids_fall_from_one_to_zero() -> None:
-    assert torch.equal(time_grid("uniform", 4), torch.tensor([1.0, 0.75, 0.5, 0.25, 0.0]).double())
-    cosine = time_grid("cosine", 4)
-    assert float(cosine[0]) == 1
-    assert float(cosine[-1]) == 0
-    expected = [1 - torch.cos(torch.tensor(torch.pi * u / 2)).item() for u in (0.75, 0.5, 0.25)]
-    assert cosine[1:-1].tolist() == pytest.approx(expected)
-    assert bool((cosine.diff().diff() > 0).all()), "slower near 0"
-
-
-def test_given_times_are_visited_and_take_the_place_of_steps() -> None:
-    visited: list[tuple[float, float]] = []
-    sampler = tl.Sampler(steps=100, grid=(1.0, 0.3, 0.1, 0.0))
-    sampler.run(UNIFORM, 3, on_step=lambda step: visited.append((float(step.before.t[0]), float(step.after.t[0]))))
-    assert visited == [pytest.approx(pair) for pair in [(1.0, 0.3), (0.3, 0.1), (0.1, 0.0)]]
+@pytest.mark.parametrize(
+    ("sampler", "times"),
+    [
+        (tl.Sampler(steps=4), [0.75, 0.5, 0.25, 0.0]),
+        (tl.Sampler(steps=4, grid="cosine"), [1 - math.cos(math.pi / 2 * u) for u in (0.75, 0.5, 0.25, 0.0)]),
+        (tl.Sampler(steps=100, grid=(1.0, 0.3, 0.1, 0.0)), [0.3, 0.1, 0.0]),
+    ],
+)
+def test_the_times_of_the_grid_are_visited_from_one_to_zero(sampler: tl.Sampler, times: list[float]) -> None:
+    """Times that are given take the place of steps."""
+    steps = list(sampler.steps(UNIFORM, 3))
+    assert [step.time for step in steps] == pytest.approx(times)
+    assert float(steps[0].before.t[0]) == 1
+    assert steps[-1].time == 0
 
 
 @dataclass(frozen=True)
@@ -99,22 +89,15 @@ def test_dropout_is_off_where_the_network_is_asked_and_every_mode_is_restored_be
     model.network.blocks[0].eval()  # type: ignore[attr-defined]
     modes = [module.training for module in model.modules()]
     evaluated: list[bool] = []
-    between: list[list[bool]] = []
     model.network.blocks[0].register_forward_hook(  # type: ignore[attr-defined]
         lambda *_: evaluated.append(any(module.training for module in model.modules()))
     )
-
-    def look(step: tl.Step) -> None:
-        between.append([module.training for module in model.modules()])
-
-    first, second = (
-        tl.sample(model, 8, steps=4, generator=torch.Generator().manual_seed(0), on_step=look) for _ in range(2)
-    )
-    assert torch.equal(first, second)
+    runs = [tl.Sampler(steps=4).steps(model, 8, generator=torch.Generator().manual_seed(0)) for _ in range(2)]
+    for _ in itertools.chain(*runs):
+        assert [module.training for module in model.modules()] == modes
+    assert torch.equal(runs[0].samples.tokens, runs[1].samples.tokens)
     assert evaluated
     assert not any(evaluated)
-    assert between == [modes] * 8
-    assert [module.training for module in model.modules()] == modes
 
 
 def test_a_masked_network_is_left_in_its_mode_by_the_process_that_borrows_it() -> None:
@@ -157,12 +140,9 @@ def test_samples_can_be_trained_on() -> None:
 def test_timeless_masked_network_is_not_asked_again_where_nothing_changed() -> None:
     """48 steps over 4 positions: a row is evaluated afresh only after it changed, and tokens are as with asking."""
     model = tl.DiffusionModel(network(K + 1, time=False), tl.Masked(K), predicts=tl.Denoiser)
-    changes = torch.zeros(16, dtype=torch.int64)
-
-    def count(step: tl.Step) -> None:
-        changes.add_(step.changed.any(1))
-
-    samples = tl.Sampler(steps=48).run(model, 16, generator=torch.Generator().manual_seed(0), on_step=count)
+    run = tl.Sampler(steps=48).steps(model, 16, generator=torch.Generator().manual_seed(0))
+    changes = torch.stack([step.changed.any(1) for step in run]).sum(0)
+    samples = run.samples
     assert torch.equal(samples.evaluations, changes)
     assert int(samples.evaluations.max()) <= 4
     fresh = tl.DiffusionModel(lambda tokens, time: model.network(tokens, time), tl.Masked(K), predicts=tl.Denoiser)
@@ -177,12 +157,9 @@ def test_timeless_network_is_asked_again_where_only_the_absorbing_sequence_chang
     """The prediction of every step is that of a network asked afresh."""
     inner = network(K, time=False, absorbing=True).eval()
     model = tl.DiffusionModel(inner, tl.AbsorbingUniform(K), predicts=tl.Denoiser)
-
-    def compare(step: tl.Step) -> None:
+    for step in tl.Sampler.parse(sampler, steps=6).steps(model, 20, generator=torch.Generator().manual_seed(0)):
         fresh = Evaluator(model, None, 20)(step.before).everywhere(tl.Denoiser)
         torch.testing.assert_close(step.prediction.everywhere(tl.Denoiser).logits, fresh.logits)
-
-    tl.sample(model, 20, steps=6, sampler=sampler, generator=torch.Generator().manual_seed(0), on_step=compare)
 
 
 @pytest.mark.usefixtures("as_a_user")
@@ -217,9 +194,3 @@ def test_asking_in_a_callback_for_what_the_step_computed_costs_nothing() -> None
             for on in (None, lambda step: step.prediction.at(step.changed & ~step.before.tokens.ne(K), tl.Denoiser))
         )
         assert torch.equal(plain.evaluations, asked.evaluations)
-
-
-def test_truncation_reaches_the_steps() -> None:
-    """With top-k of 1 a single step is the mode: all rows agree."""
-    drawn = tl.sample(oracle(tl.Masked), 200, steps=1, top_k=1)
-    assert bool((drawn == drawn[0]).all())

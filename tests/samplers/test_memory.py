@@ -22,6 +22,7 @@ from tokenloom.samplers.predictors.routing import Routing
 from tokenloom.types import PerRow
 
 L = 4
+pytestmark = pytest.mark.usefixtures("as_a_user")  # shape checks are on in `test_conformance.py`, for the same kernels
 
 
 @dataclass(frozen=True)

@@ -11,46 +11,14 @@ from torch import Tensor
 import tokenloom as tl
 from tests import brute
 from tests.laws.helpers import assert_close
-from tests.samplers.helpers import (
-    CELLS,
-    MASK_PI,
-    P0,
-    ROWS,
-    SEQUENCES,
-    UNIFORM_PI,
-    Cell,
-    K,
-    assert_transitions,
-    check_step,
-    oracle,
-    product,
-    repeat,
-    states,
-    step,
-    table_absorbing,
-    table_maximal,
-    table_point,
-    table_times,
-    table_zeros,
-    transitions,
-)
-from tests.samplers.laws import (
-    MASKED_SEQUENCES,
-    bridge_law,
-    hybrid_reverse,
-    masked_bridge,
-    pi_of,
-    possible,
-    psi_law,
-    remdm_law,
-    reverse_rates,
-    start_of,
-)
+from tests.samplers import helpers, laws
+from tests.samplers.helpers import CELLS, MASK_PI, P0, ROWS, SEQUENCES, UNIFORM_PI, Cell, K, check_step, oracle, product
+from tests.samplers.laws import MASKED_SEQUENCES, bridge_law, masked_bridge, psi_law, remdm_law, reverse_rates, start_of
 from tokenloom.posteriors import Posterior
 from tokenloom.samplers import PREDICTORS
 
 STEPS = [(0.6, 0.25), (1.0, 0.6), (0.3, 0.0)]
-UNTIMED = [kind for kind in CELLS if kind not in (tl.Uniform, tl.Interpolating, tl.MaskedUniform, table_times)]
+UNTIMED = [kind for kind in CELLS if kind not in (tl.Uniform, tl.Interpolating, tl.MaskedUniform, helpers.table_times)]
 """Given transition times: `test_one_step_lifted.py`."""
 CASES: list[tuple[Cell, type[Posterior], str]] = [
     *(
@@ -71,7 +39,7 @@ def test_ancestral_step_has_the_marginals_of_the_reverse_chain(
     kind: Cell, predicts: type[Posterior], sampler: str, alpha_s: float, alpha_t: float
 ) -> None:
     start = start_of(kind, alpha_t)
-    keep = possible(kind, start, alpha_t)
+    keep = laws.possible(kind, start, alpha_t)
     law = product(bridge_law(kind, alpha_s, alpha_t))[keep]
     check_step(sampler, oracle(kind, predicts), start.sequences(keep), alpha_s, law)
 
@@ -82,7 +50,7 @@ def test_a_score_cannot_begin_a_chain_where_nothing_is_left_of_the_signal(throug
         tl.sample(oracle(tl.Uniform, tl.Score), 2, steps=2, sampler=f"ancestral:through={through}")
 
 
-@pytest.mark.parametrize("kind", [tl.Uniform, tl.MaxCoupling, tl.Interpolating, table_maximal, tl.Hybrid])
+@pytest.mark.parametrize("kind", [tl.Uniform, tl.MaxCoupling, tl.Interpolating, helpers.table_maximal, tl.Hybrid])
 @pytest.mark.parametrize("kappa", [0.0, 0.4, 1.0])
 @pytest.mark.parametrize(("alpha_s", "alpha_t"), STEPS[:2])
 def test_psi_step_superposes_the_bridge_and_a_fresh_noising(
@@ -124,14 +92,14 @@ def test_remasking_step_is_remdm_with_its_schedule_of_sigma_and_the_masked_psi(
 def test_remasking_loop_stays_at_its_level_and_then_goes_down_from_it() -> None:
     """loop_start = 0.5 and loop_end = 0.1: grid times 0.4 and 0.2 stand for t = 0.5, and 0.05 for t = 0.25."""
     kernel = PREDICTORS.parse("remasking:schedule=loop,eta=0.4,loop_start=0.5,loop_end=0.1")
-    start = states(MASKED_SEQUENCES, 0.5)
+    start = helpers.states(MASKED_SEQUENCES, 0.5)
     copies = ROWS // len(start.tokens)
-    stayed = step(kernel, oracle(tl.Masked), repeat(start, copies), 0.8)
+    stayed = helpers.step(kernel, oracle(tl.Masked), helpers.repeat(start, copies), 0.8)
     assert bool((stayed.t == 0.5).all())
-    assert_transitions(transitions(start, stayed.tokens, K + 1), product(remdm_law(0.4, 0.5, 0.5)))
-    left = step(kernel, oracle(tl.Masked), repeat(start, copies), 0.95)
+    helpers.assert_transitions(helpers.transitions(start, stayed.tokens, K + 1), product(remdm_law(0.4, 0.5, 0.5)))
+    left = helpers.step(kernel, oracle(tl.Masked), helpers.repeat(start, copies), 0.95)
     assert torch.allclose(left.t, torch.tensor(0.25, dtype=torch.float64))
-    assert_transitions(transitions(start, left.tokens, K + 1), product(masked_bridge(0.75, 0.5)))
+    helpers.assert_transitions(helpers.transitions(start, left.tokens, K + 1), product(masked_bridge(0.75, 0.5)))
 
 
 RATED: list[tuple[Cell, type[Posterior]]] = [
@@ -142,12 +110,12 @@ RATED: list[tuple[Cell, type[Posterior]]] = [
     (tl.Masked, tl.Denoiser),
     (tl.MaxCoupling, tl.Denoiser),
     (tl.AbsorbingUniform, tl.Denoiser),
-    (table_maximal, tl.LeaveOneOut),
-    (table_absorbing, tl.LeaveOneOut),
-    (table_zeros, tl.LeaveOneOut),
-    (table_zeros, tl.Denoiser),
-    (table_point, tl.LeaveOneOut),
-    (table_point, tl.Denoiser),
+    (helpers.table_maximal, tl.LeaveOneOut),
+    (helpers.table_absorbing, tl.LeaveOneOut),
+    (helpers.table_zeros, tl.LeaveOneOut),
+    (helpers.table_zeros, tl.Denoiser),
+    (helpers.table_point, tl.LeaveOneOut),
+    (helpers.table_point, tl.Denoiser),
     (tl.Hybrid, tl.LeaveOneOut),
     (tl.Hybrid, tl.Denoiser),
 ]
@@ -197,22 +165,22 @@ def test_last_step_of_rate_samplers_is_the_bridge(sampler: str, kind: Cell, pred
 def test_gillespie_goes_by_the_joint_law_of_the_uniform_reverse_chain(
     predicts: type[Posterior], alpha_s: float, alpha_t: float
 ) -> None:
-    """Not only its marginals: no step size is left to factorise over."""
+    """Not only its marginals: no helpers.step size is left to factorise over."""
     law = brute.reverse_kernel(P0, UNIFORM_PI, alpha_s, alpha_t)
     check_step("gillespie", oracle(tl.Uniform, predicts), start_of(tl.Uniform, alpha_t), alpha_s, law, 15_000)
 
 
 @pytest.mark.parametrize("predicts", [tl.LeaveOneOut, tl.Denoiser])
-@pytest.mark.parametrize("kind", [tl.Interpolating, table_zeros, table_point, tl.Hybrid])
+@pytest.mark.parametrize("kind", [tl.Interpolating, helpers.table_zeros, helpers.table_point, tl.Hybrid])
 def test_gillespie_goes_by_the_joint_law_of_the_reverse_chain_of_any_noise(
     kind: Cell, predicts: type[Posterior]
 ) -> None:
     hybrid = kind is tl.Hybrid
-    law = hybrid_reverse(P0, 0.4, 0.75) if hybrid else brute.reverse_kernel(P0, pi_of(kind), 0.6, 0.25)
+    law = laws.hybrid_reverse(P0, 0.4, 0.75) if hybrid else brute.reverse_kernel(P0, laws.pi_of(kind), 0.6, 0.25)
     check_step("gillespie", oracle(kind, predicts), start_of(kind, 0.25), 0.6, law, 15_000)
 
 
-@pytest.mark.parametrize("kind", [tl.Masked, tl.AbsorbingUniform, table_absorbing])
+@pytest.mark.parametrize("kind", [tl.Masked, tl.AbsorbingUniform, helpers.table_absorbing])
 def test_gillespie_goes_by_the_joint_law_of_the_absorbing_reverse_chains(kind: Cell) -> None:
     alpha_s, alpha_t = 0.6, 0.25
     if kind is tl.Masked:

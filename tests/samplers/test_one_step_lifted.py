@@ -11,25 +11,8 @@ from torch import Tensor
 
 import tokenloom as tl
 from tests import brute
-from tests.samplers.helpers import (
-    MASK,
-    ROWS,
-    SEQUENCES,
-    Cell,
-    K,
-    L,
-    advance,
-    assert_transitions,
-    check_step,
-    oracle,
-    product,
-    repeat,
-    states,
-    step,
-    table_absorbing,
-    table_times,
-    transitions,
-)
+from tests.samplers import helpers
+from tests.samplers.helpers import MASK, ROWS, SEQUENCES, Cell, K, L, assert_transitions, oracle, product, repeat, step
 from tests.samplers.laws import denoiser, markov_bridges, pi_of, start_of
 from tests.statistics import assert_uniform
 from tokenloom.samplers import PREDICTORS
@@ -45,7 +28,7 @@ def with_times(alpha_s: float, alpha_t: float) -> tuple[tl.Noisy, Tensor]:
     s, t = 1 - alpha_s, 1 - alpha_t
     tokens, when = SEQUENCES.repeat_interleave(len(WHEN), 0), WHEN.repeat(len(SEQUENCES), 1)
     tau = torch.tensor([s / 2, (s + t) / 2, (1 + t) / 2], dtype=torch.float64)[when]
-    return states(tokens, alpha_t, tau), when
+    return helpers.states(tokens, alpha_t, tau), when
 
 
 def masked_view_denoiser(tokens: Tensor, lost: Tensor, alpha: float) -> Tensor:
@@ -57,14 +40,19 @@ def masked_view_denoiser(tokens: Tensor, lost: Tensor, alpha: float) -> Tensor:
 
 @pytest.mark.parametrize(
     ("kind", "sampler"),
-    [(tl.MaskedUniform, "ancestral"), (tl.MaskedUniform, "mudm"), (tl.Masked, "mudm"), (table_times, "ancestral")],
+    [
+        (tl.MaskedUniform, "ancestral"),
+        (tl.MaskedUniform, "mudm"),
+        (tl.Masked, "mudm"),
+        (helpers.table_times, "ancestral"),
+    ],
 )
 def test_fixed_times_replace_what_arrives_by_the_masked_denoiser(kind: Cell, sampler: str) -> None:
     start, when = with_times(ALPHA_S, ALPHA_T)
     arrives = torch.nn.functional.one_hot(start.tokens, K).double()
     mu = masked_view_denoiser(start.tokens, when < 2, ALPHA_T)
     law = torch.where((when == 1).unsqueeze(-1), mu, arrives)
-    check_step(sampler, oracle(kind), start, ALPHA_S, product(law))
+    helpers.check_step(sampler, oracle(kind), start, ALPHA_S, product(law))
 
 
 def test_dndm_replaces_what_arrives_by_the_plain_denoiser() -> None:
@@ -74,8 +62,8 @@ def test_dndm_replaces_what_arrives_by_the_plain_denoiser() -> None:
     law = product(torch.where((when == 1).unsqueeze(-1), mu, stay))
     many = repeat(start, ROWS // len(start.tokens))
     assert many.aux is not None
-    arrived, times = advance(DNDM(), oracle(tl.Uniform), replace(many, aux=None), ALPHA_S, many.aux)
-    assert_transitions(transitions(start, arrived.tokens, K), law)
+    arrived, times = helpers.advance(DNDM(), oracle(tl.Uniform), replace(many, aux=None), ALPHA_S, many.aux)
+    assert_transitions(helpers.transitions(start, arrived.tokens, K), law)
     assert torch.equal(times, many.aux)
     assert arrived.aux is None
 
@@ -85,7 +73,7 @@ def test_dndm_begins_below_the_time_of_its_state() -> None:
     stay = torch.nn.functional.one_hot(SEQUENCES, K).double()
     share = (ALPHA_S - ALPHA_T) / (1 - ALPHA_T)
     law = product(share * denoiser(tl.Uniform, ALPHA_T) + (1 - share) * stay)
-    check_step("dndm", oracle(tl.Uniform), states(SEQUENCES, ALPHA_T), ALPHA_S, law)
+    helpers.check_step("dndm", oracle(tl.Uniform), helpers.states(SEQUENCES, ALPHA_T), ALPHA_S, law)
 
 
 def test_dndm_draws_its_times_given_that_they_come_before_the_end() -> None:
@@ -104,7 +92,7 @@ def resampled_flags(pi: Tensor, alpha_s: float) -> Tensor:
 
 @pytest.mark.parametrize(
     ("kind", "sampler"),
-    [(tl.Masked, "mudm:resample=true"), (tl.MaskedUniform, "reaudm"), (table_times, "mudm:resample=true")],
+    [(tl.Masked, "mudm:resample=true"), (tl.MaskedUniform, "reaudm"), (helpers.table_times, "mudm:resample=true")],
 )
 def test_resampled_times_step_draws_x_0_then_the_markov_bridge_then_the_flags(kind: Cell, sampler: str) -> None:
     """The joint law of x_s and of tau_s <= s."""
@@ -117,10 +105,10 @@ def test_resampled_times_step_draws_x_0_then_the_markov_bridge_then_the_flags(ki
     arrived = step(PREDICTORS.parse(sampler), oracle(kind), repeat(start, copies), ALPHA_S)
     assert arrived.aux is not None
     outcome = arrived.tokens * 2 + (arrived.aux <= arrived.t[:, None])
-    assert_transitions(transitions(start, outcome, 2 * K), product(each))
+    assert_transitions(helpers.transitions(start, outcome, 2 * K), product(each))
 
 
-@pytest.mark.parametrize("kind", [tl.AbsorbingUniform, table_absorbing])
+@pytest.mark.parametrize("kind", [tl.AbsorbingUniform, helpers.table_absorbing])
 def test_reaudm_step_draws_x_0_then_the_markov_bridge_then_u(kind: Cell) -> None:
     """The joint law of x_s and U_s; p(U_s | x_0, x_s) by Bayes from q(x_s | x_0, U) w(U)."""
     start = start_of(kind, ALPHA_T)
@@ -133,4 +121,4 @@ def test_reaudm_step_draws_x_0_then_the_markov_bridge_then_u(kind: Cell) -> None
     copies = 3 * ROWS // len(start.tokens)
     arrived = step(PREDICTORS.parse("reaudm"), oracle(kind), repeat(start, copies), ALPHA_S)
     assert arrived.aux is not None
-    assert_transitions(transitions(start, arrived.tokens * K + arrived.aux, K * K), product(each))
+    assert_transitions(helpers.transitions(start, arrived.tokens * K + arrived.aux, K * K), product(each))

@@ -58,18 +58,11 @@ def test_an_empty_prompt_gives_nothing() -> None:
     assert torch.equal(free, empty)
 
 
-def test_a_prompt_that_is_the_whole_sequence_is_returned() -> None:
-    assert model(tl.Masked(4)).decode(tl.sample(model(tl.Masked(4)), 2, length=4, prompt="dada")) == ["dada"] * 2
-
-
 def test_wrong_prompts_get_a_sentence() -> None:
     with pytest.raises(ValueError, match="the prompt has 5 tokens, but a sequence has 4; shorten it"):
         tl.sample(model(tl.Masked(4)), 1, length=4, prompt="abcda")
     with pytest.raises(ValueError, match=r"the character 'z' .* is not in the alphabet of 4 characters"):
         tl.sample(model(tl.Masked(4)), 1, length=4, prompt="az")
-    untold = tl.DiffusionModel(lambda tokens, time: torch.zeros(*tokens.shape, 4), tl.Masked(4))
-    with pytest.raises(ValueError, match="prompt= needs a model with a tokenizer"):
-        tl.sample(untold, 1, length=4, prompt="a")
 
 
 def test_the_bundled_text_model_continues_a_prompt() -> None:

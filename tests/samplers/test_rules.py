@@ -10,22 +10,8 @@ from torch import Tensor
 import tokenloom as tl
 from tests import brute
 from tests.laws.helpers import EXACT
-from tests.samplers.helpers import (
-    CELLS,
-    MASK,
-    P0,
-    SEQUENCES,
-    Cell,
-    K,
-    advance,
-    check_step,
-    oracle,
-    repeat,
-    states,
-    step,
-    table_maximal,
-    table_times,
-)
+from tests.samplers import helpers
+from tests.samplers.helpers import CELLS, MASK, P0, SEQUENCES, Cell, K, advance, oracle, repeat, states, step
 from tests.samplers.laws import MASKED_SEQUENCES, denoiser, noise, pi_of, start_of
 from tests.statistics import assert_frequencies
 from tokenloom.samplers import PREDICTORS
@@ -118,7 +104,7 @@ def test_routing_ends_with_every_position_denoised() -> None:
     assert arrived.tokens[0, :2].tolist() == [0, 1]
 
 
-@pytest.mark.parametrize("kind", [tl.Uniform, tl.MaxCoupling, tl.Interpolating, table_maximal])
+@pytest.mark.parametrize("kind", [tl.Uniform, tl.MaxCoupling, tl.Interpolating, helpers.table_maximal])
 @pytest.mark.parametrize(("alpha_s", "alpha_t"), [(0.6, 0.25), (1.0, 0.6)])
 def test_planned_step_replaces_its_number_of_positions_by_the_planner(
     kind: Cell, alpha_s: float, alpha_t: float
@@ -137,10 +123,10 @@ def test_planned_step_replaces_its_number_of_positions_by_the_planner(
     for chosen, probability in sets:
         first, second = (nu[:, at] if chosen[at] else stay[:, at] for at in range(2))
         law += probability[:, None] * (first[:, :, None] * second[:, None, :]).flatten(1)
-    check_step("planned", oracle(kind), states(SEQUENCES, alpha_t), alpha_s, law)
+    helpers.check_step("planned", oracle(kind), states(SEQUENCES, alpha_t), alpha_s, law)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in CELLS if kind not in (tl.MaskedUniform, table_times)])
+@pytest.mark.parametrize("kind", [kind for kind in CELLS if kind not in (tl.MaskedUniform, helpers.table_times)])
 def test_greedy_tail_ends_in_the_mode_of_the_denoiser(kind: Cell) -> None:
     """A visible token is the mode of its own denoiser, and stays."""
     start = start_of(kind, 0.4)

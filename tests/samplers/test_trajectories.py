@@ -12,22 +12,21 @@ from torch import Tensor
 import tokenloom as tl
 from tests import brute
 from tests.laws.helpers import EXACT
+from tests.samplers import helpers
 from tests.samplers.helpers import (
     P0,
     SEQUENCES,
     TABLES,
-    UNIFORM_PI,
     Cell,
     K,
     L,
     oracle,
-    product,
     table_absorbing,
     table_maximal,
-    table_times,
-    table_zeros,
+    total_variation,
 )
 from tests.samplers.laws import denoiser, hybrid_joint, hybrid_reverse, markov_bridges
+from tests.samplers.test_convergence import ancestral_end
 from tests.statistics import assert_frequencies, sequence_counts
 
 ROWS = 30_000
@@ -57,10 +56,10 @@ def trajectory(model: tl.Oracle, sampler: str, steps: int, seed: int = 0, rows: 
         (tl.Uniform, "ancestral"),
         (tl.Uniform, "gillespie"),
         (table_absorbing, "reaudm"),
-        (table_times, "mudm:resample=true"),
+        (helpers.table_times, "mudm:resample=true"),
         (tl.Interpolating, "ancestral"),
-        (table_zeros, "ancestral"),
-        (table_zeros, "gillespie"),
+        (helpers.table_zeros, "ancestral"),
+        (helpers.table_zeros, "gillespie"),
     ],
 )
 def test_trajectory_is_the_reverse_chain_of_markov_diffusion_with_the_same_noise(kind: Cell, sampler: str) -> None:
@@ -103,7 +102,7 @@ def test_trajectory_of_fixed_absorbing_states_is_not_that_of_uniform_diffusion()
         (tl.MaskedUniform, "ancestral"),
         (tl.MaxCoupling, "ancestral"),
         (table_absorbing, "ancestral"),
-        (table_times, "ancestral"),
+        (helpers.table_times, "ancestral"),
         (table_maximal, "ancestral"),
         (table_maximal, "psi:kappa=0"),
         (tl.Uniform, "psi:kappa=0.3"),
@@ -127,7 +126,7 @@ def test_chain_ends_in_p_0_for_one_position_whatever_the_steps(kind: Cell, sampl
         (tl.MaxCoupling, "ancestral"),
         (tl.Uniform, "psi:kappa=0.3"),
         (table_absorbing, "ancestral"),
-        (table_times, "ancestral"),
+        (helpers.table_times, "ancestral"),
         (table_maximal, "ancestral"),
         (table_maximal, "psi:kappa=0"),
     ],
@@ -172,10 +171,6 @@ def end_of_lifted_chain(kind: Cell, steps: int) -> Tensor:
     return law.view(K**L, -1).sum(1)
 
 
-def total_variation(law: Tensor) -> float:
-    return float((law - P0.flatten()).abs().sum() / 2)
-
-
 @pytest.mark.parametrize(("kind", "sampler"), [(tl.AbsorbingUniform, "reaudm"), (tl.Masked, "mudm:resample=true")])
 def test_resampled_chains_come_close_to_p_0_but_not_to_it_for_two_positions(kind: Cell, sampler: str) -> None:
     """The redrawn variable forgets the joint law of x_0 at every step.  The sampler has the law of the enumerated
@@ -183,15 +178,8 @@ def test_resampled_chains_come_close_to_p_0_but_not_to_it_for_two_positions(kind
     model = tl.Oracle(P0, kind(K, schedule=EXACT), predicts=tl.Denoiser)
     visited = trajectory(model, sampler, 3)
     assert_frequencies(sequence_counts(visited[:, -L:], K), end_of_lifted_chain(kind, 3))
-    few, many = (total_variation(end_of_lifted_chain(kind, steps)) for steps in (16, 128))
+    few, many = (total_variation(end_of_lifted_chain(kind, steps), P0) for steps in (16, 128))
     assert many < 0.005
     assert few / many < 7
-    law = torch.full((K**L,), 1 / K**L, dtype=torch.float64)
-    ancestral = []
-    for steps in (16, 128):
-        end = law
-        for index in range(steps):
-            each = brute.reverse_marginals(P0, UNIFORM_PI, (index + 1) / steps, index / steps)
-            end = end @ product(each)
-        ancestral.append(total_variation(end))
-    assert 7.5 < ancestral[0] / ancestral[1] < 8.5
+    few, many = (total_variation(ancestral_end(tl.Uniform, steps), P0) for steps in (16, 128))
+    assert 7.5 < few / many < 8.5

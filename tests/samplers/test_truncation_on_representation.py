@@ -10,21 +10,8 @@ from torch import Tensor
 import tokenloom as tl
 from tests import brute
 from tests.laws.helpers import assert_close, probabilities
-from tests.samplers.helpers import (
-    P0,
-    SEQUENCES,
-    UNIFORM_PI,
-    Cell,
-    K,
-    assert_transitions,
-    correct,
-    oracle,
-    product,
-    repeat,
-    states,
-    step,
-    transitions,
-)
+from tests.samplers import helpers
+from tests.samplers.helpers import P0, SEQUENCES, UNIFORM_PI, Cell, K, assert_transitions, oracle, product, repeat, step
 from tokenloom.posteriors import OverTokens, Posterior
 from tokenloom.samplers import CORRECTORS, PREDICTORS, Evaluator
 from tokenloom.samplers.correctors.gibbs import Informed, margins
@@ -32,7 +19,7 @@ from tokenloom.samplers.correctors.gibbs import Informed, margins
 ALPHA_S, ALPHA_T = 0.7, 0.4
 TRUNCATIONS = [tl.Truncation(top_p=0.7), tl.Truncation(temperature=0.5), tl.Truncation(temperature=2.0, top_p=0.8)]
 ROWS = 2_700
-NOISY = states(SEQUENCES, ALPHA_T)
+NOISY = helpers.states(SEQUENCES, ALPHA_T)
 
 
 def truncated(law: Tensor, truncation: tl.Truncation) -> Tensor:
@@ -109,17 +96,19 @@ def test_step_goes_by_the_bridge_of_the_truncated_posterior(
     nu = truncated(brute.leave_one_out(P0, UNIFORM_PI, ALPHA_T), truncation)
     start = repeat(NOISY, ROWS // len(SEQUENCES))
     arrived = step(PREDICTORS.parse(sampler), oracle(tl.Uniform, predicts), start, ALPHA_S, truncation)
-    assert_transitions(transitions(NOISY, arrived.tokens, K), product(bridge_of(nu)))
+    assert_transitions(helpers.transitions(NOISY, arrived.tokens, K), product(bridge_of(nu)))
 
 
 @pytest.mark.parametrize("predicts", [tl.Denoiser, tl.LeaveOneOut])
 def test_corrector_redraws_from_the_truncated_posterior_noised(predicts: type[Posterior]) -> None:
     nu = truncated(brute.leave_one_out(P0, UNIFORM_PI, ALPHA_T), TRUNCATIONS[0])
     start = repeat(NOISY, ROWS // len(SEQUENCES))
-    corrected = correct(CORRECTORS.parse("scan"), oracle(tl.Uniform, predicts), start, truncation=TRUNCATIONS[0])
+    corrected = helpers.correct(
+        CORRECTORS.parse("scan"), oracle(tl.Uniform, predicts), start, truncation=TRUNCATIONS[0]
+    )
     stay = torch.nn.functional.one_hot(SEQUENCES, K).double()
     each = torch.stack([ALPHA_T * nu[:, 0] + (1 - ALPHA_T) / K, stay[:, 1]], 1)
-    assert_transitions(transitions(NOISY, corrected.tokens, K), product(each))
+    assert_transitions(helpers.transitions(NOISY, corrected.tokens, K), product(each))
 
 
 def test_the_informed_corrector_chooses_before_truncation_and_draws_after_it() -> None:
@@ -139,12 +128,7 @@ def test_truncation_on_a_masked_model_is_on_its_denoiser_either_way() -> None:
     """A mask says nothing of its own token, so both posteriors are one: the same tokens come out."""
     drawn = [
         tl.sample(
-            oracle(tl.Masked, predicts),
-            500,
-            steps=4,
-            top_p=0.8,
-            on=on,
-            generator=torch.Generator().manual_seed(2),
+            oracle(tl.Masked, predicts), 500, steps=4, top_p=0.8, on=on, generator=torch.Generator().manual_seed(2)
         )
         for predicts in (tl.Denoiser, tl.LeaveOneOut)
         for on in (tl.Denoiser, tl.LeaveOneOut)

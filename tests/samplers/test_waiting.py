@@ -5,6 +5,7 @@ and that not asking changes nothing.
 """
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,9 +15,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import tokenloom as tl
 from tests.conftest import never_ask
 from tests.samplers.helpers import Cell
-from tests.samplers.test_conformance import NAMED, K, L, Run, generator, made, plain
+from tests.samplers.test_conformance import NAMED, ROWS, K, L, Run, generator, made, plain, recorded
 from tokenloom.nn import DiT, TransformerConfig
-from tokenloom.samplers import Sampler
+from tokenloom.samplers import Until
 
 WAITS = {
     *("aten::_local_scalar_dense", "aten::nonzero", "aten::masked_select", "aten::equal", "aten::bincount"),
@@ -61,9 +62,9 @@ def network_model(kind: Cell, vocab_size: int) -> tl.DiffusionModel:
 
 
 def waits_per_step(model: tl.DiffusionModel, **options: Any) -> float:
-    """Those of sixteen steps minus those of eight: what a run asks once does not count."""
+    """Those of twelve steps minus those of four: what a run asks once does not count."""
     found: list[int] = []
-    for steps in (8, 16):
+    for steps in (4, 12):
         with Waits() as waits:
             tl.sample(model, 4, steps=steps, generator=generator(), **options)
         found.append(sum(waits.counts.values()))
@@ -88,12 +89,11 @@ def test_where_asking_is_free_more_is_asked() -> None:
 @pytest.mark.parametrize("top_p", [1.0, 0.8])
 @pytest.mark.parametrize("run", NAMED, ids=lambda run: f"{run[0]}-{run[1]}-{run[2].__name__}")
 def test_not_asking_draws_the_same_tokens(run: Run, top_p: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    predictor, corrector, kind = run
-    model = plain(kind)
-    sampler = Sampler.parse(predictor, corrector=corrector, steps=6, top_p=top_p)
-    asked = sampler.run(model, 5, length=L, generator=generator(3))
+    found, model = recorded(*run), plain(run[2])
+    sampler = replace(found.sampler, top_p=top_p)
+    asked = found.samples if top_p == 1 else sampler.run(model, ROWS, length=L, generator=generator())
     never_ask(monkeypatch)
-    not_asked = sampler.run(model, 5, length=L, generator=generator(3))
+    not_asked = sampler.run(model, ROWS, length=L, generator=generator())
     assert torch.equal(asked.tokens, not_asked.tokens)
     assert torch.equal(asked.evaluations, not_asked.evaluations)
 
@@ -109,14 +109,9 @@ def broken_below(time_of_fault: float) -> tl.DiffusionModel:
 
 
 @pytest.mark.usefixtures("slow_answers")
-def test_logits_that_nothing_can_be_drawn_from_are_told_at_the_end() -> None:
+@pytest.mark.parametrize(
+    ("fault", "until"), [(0.5, None), (2.0, lambda tokens, rows: rows >= 0)], ids=["at the end", "where all rows stop"]
+)
+def test_logits_that_nothing_can_be_drawn_from_are_reported(fault: float, until: Until | None) -> None:
     with pytest.raises(ValueError, match=r"logits held NaN, \+inf or only -inf in this run"):
-        tl.sample(broken_below(0.5), 2, length=L, steps=4, generator=generator())
-
-
-@pytest.mark.usefixtures("slow_answers")
-def test_logits_that_nothing_can_be_drawn_from_are_told_where_every_row_stops_early() -> None:
-    with pytest.raises(ValueError, match=r"logits held NaN, \+inf or only -inf in this run"):
-        tl.Sampler(steps=4).run(
-            broken_below(2.0), 2, length=L, until=lambda tokens, rows: torch.ones(len(rows), dtype=torch.bool)
-        )
+        tl.Sampler(steps=4).run(broken_below(fault), 2, length=L, until=until, generator=generator())

@@ -32,7 +32,7 @@ from tokenloom.evaluation.sizes import check_sampling
 from tokenloom.models.opening import named, open_run, placed
 from tokenloom.samplers import CORRECTORS, PREDICTORS, Samples, Step
 from tokenloom.samplers.options import SamplerOptions
-from tokenloom.samplers.results import OnStep
+from tokenloom.samplers.run import OnStep
 from tokenloom.support.display import Display
 from tokenloom.support.words import counted
 

@@ -14,7 +14,7 @@ ten bits each (the later ones only over what shares the digits found so far) spe
 the row.  Rows shorter than a histogram are sorted.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,7 +64,7 @@ class Truncation(Sharpening):
 
     on: type[OverTokens] = LeaveOneOut
     """The representation that is truncated, `LeaveOneOut` or `Denoiser`."""
-    forbid: tuple[int, ...] = ()
+    forbid: Sequence[int] = ()
     """Token ids that are never drawn from a prediction.  Noise may hold them on the way, but at t = 0 they are gone,
     except where they are given or a sampler leaves noise in place (`Predictor.ends_predicted`)."""
 
@@ -72,6 +72,7 @@ class Truncation(Sharpening):
         if self.on is not Denoiser and self.on is not LeaveOneOut:
             raise ValueError(f"truncation is on Denoiser or LeaveOneOut, got {self.on!r}")
         super().__post_init__()
+        object.__setattr__(self, "forbid", tuple(self.forbid))
         if any(token < 0 for token in self.forbid):
             raise ValueError(f"forbid must hold token ids, got {min(self.forbid)}")
 

@@ -21,10 +21,12 @@ def evaluating(model: Model) -> Iterator[None]:
     The mode of a module is shared by all threads, so each module counts its users: the first one in switches it to
     eval, the last one out restores what it found.  Users are counted by module because two models may share a network.
     """
-    modules = list(model.modules()) if isinstance(model, nn.Module) else []
+    modules = model.modules() if isinstance(model, nn.Module) else ()
     with _MODES:
-        for module in modules:
-            if not _USERS.get(module):
+        # What is in eval mode and has no user is left alone: setting 134 modules anew took 0.6 ms of every step.
+        held = [module for module in modules if module.training or module in _USERS]
+        for module in held:
+            if module not in _USERS:
                 _FOUND[module] = module.training
             _USERS[module] = _USERS.get(module, 0) + 1
             module.training = False
@@ -32,7 +34,8 @@ def evaluating(model: Model) -> Iterator[None]:
         yield
     finally:
         with _MODES:
-            for module in modules:
+            for module in held:
                 _USERS[module] -= 1
                 if not _USERS[module]:
+                    del _USERS[module]
                     module.training = _FOUND[module]

@@ -1,4 +1,4 @@
-r"""What a network is trained to minimise: a loss per token, in nats, from a typed prediction at a noisy state.
+r"""Objectives: a loss per token, in nats, from a typed prediction at a noisy state.
 
     x_0  ->  process.corrupt  ->  network  ->  model.interpret  ->  objective
 
@@ -36,7 +36,7 @@ class Objective(ABC):
         check_fields(self)
 
     def check(self, process: Process, predicts: type[Posterior], hollow: bool = False) -> None:
-        """Raise a sentence unless this objective can train such a network."""
+        """Raise unless this objective can train such a network."""
         kinds = self.representations(process)
         if predicts not in kinds:
             names = " or ".join(kind.__name__ for kind in kinds) or "nothing"
@@ -47,19 +47,19 @@ class Objective(ABC):
 
     @abstractmethod
     def representations(self, process: Process) -> tuple[type[Posterior], ...]:
-        """What a network may predict; an error that says why where the process is not this objective's."""
+        """Return what a network may predict; raise where the process is not this objective's."""
 
     @abstractmethod
     def per_token(self, prediction: Posterior, x_0: Tokens, noisy: Noisy, process: Process) -> PerPosition:
-        """The loss of every position, in float64 as far as it costs nothing."""
+        """Return the loss of every position, in float64 as far as it costs nothing."""
 
     def times(self, t: PerRow) -> PerRow:
-        """The times to corrupt at, from uniform ones: the same, unless the objective is of a grid or of none."""
+        """Turn uniform times into those to corrupt at: the same, unless the objective is of a grid or of none."""
         return t
 
 
 def interior(noisy: Noisy) -> tuple[Noisy, Inside]:
-    """The state with t and alpha 1/2 where alpha is exactly 0 or 1, and flags of the rows strictly between them.
+    """Set t and alpha to 1/2 where alpha is exactly 0 or 1, and flag the rows strictly between them.
 
     The ends of the integral over t count 0: at alpha = 1 every position is revealed, and alpha = 0 is one instant.
     Computing there with another level keeps infinities, and the NaN they leave in gradients, out of sight.
@@ -71,7 +71,7 @@ def interior(noisy: Noisy) -> tuple[Noisy, Inside]:
 
 
 def refuse_process(objective: Objective, process: Process, instead: str) -> ValueError:
-    """The sentence for an objective of another process."""
+    """Make the error for an objective of another process."""
     return ValueError(f"{type(objective).__name__} is not a bound for {process.title}; {instead}")
 
 

@@ -19,7 +19,7 @@ class BoundWithCrossEntropy(Objective):
     bound: Objective = field(default_factory=NELBO)
     """The bound, by default that of the process."""
     weight: float = 0.01
-    """What the cross-entropy is multiplied with, at least 0."""
+    """The factor of the cross-entropy, at least 0."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -61,7 +61,7 @@ class FiniteStep(Objective):
 
 @checked
 def step_divergence(prediction: Posterior, x_0: Tokens, noisy: Noisy, s: PerRow, process: Process) -> PerPosition:
-    """KL( q(x_s | x_0, x_t) || p_theta(x_s | x_t) ) of every position."""
+    """Return KL( q(x_s | x_0, x_t) || p_theta(x_s | x_t) ) of every position."""
     check_same_shape("x_0", x_0, noisy.tokens)
     check_per_row("s", s, noisy.tokens)
     return divergence_of_step(prediction, x_0, noisy, s, process)
@@ -81,7 +81,7 @@ def divergence_of_step(prediction: Posterior, x_0: Tokens, noisy: Noisy, s: PerR
 
 
 def _any(prediction: Posterior, x_0: Tokens, noisy: Noisy, s: PerRow, process: Process) -> PerPosition:
-    """From both bridges over all states, at the positions that x_t does not reveal."""
+    """Compare both bridges over all states, at the positions that x_t does not reveal."""
     local, posterior, where = open_positions(prediction, noisy, process)
     rows = where.nonzero()[:, 0]
     model, exact = (bridge(process, local, s[rows], end).dense() for end in (posterior, x_0[where].unsqueeze(1)))
@@ -109,17 +109,12 @@ def _uniform(prediction: Posterior, x_0: Tokens, noisy: Noisy, alpha_s: Alpha, p
     same = x_0 == noisy.tokens
     mass = (1 - alpha_t) / size
     renewed = torch.where(alpha_s > 0, (alpha_s - alpha_t) / (alpha_s * (1 - alpha_t)).clamp(min=1e-300), 0)
-
-    def weights(own: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Stay, prediction and noise of the bridge, for a prediction with this mass at x_t."""
-        moved = renewed * mass / (alpha_t * own + mass)
-        return 1 - moved, alpha_s * moved, (1 - alpha_s) * moved
-
-    stay, jump, fresh = weights(read.noisy.exp())
+    # Stay, prediction and noise of the model's bridge, and of the bridge given x_0, by their masses at x_t.
+    moved, exact_moved = (renewed * mass / (alpha_t * own + mass) for own in (read.noisy.exp(), same.double()))
+    stay, jump, fresh = 1 - moved, alpha_s * moved, (1 - alpha_s) * moved
+    exact_stay, exact_jump, exact_fresh = 1 - exact_moved, alpha_s * exact_moved, (1 - alpha_s) * exact_moved
     log_noisy = torch.log(stay + jump * read.noisy.exp() + fresh / size)
     log_clean = torch.where(same, log_noisy, torch.log(jump * read.clean.exp() + fresh / size))
-    reconstruction = -log_clean
-    exact_stay, exact_jump, exact_fresh = weights(same.double())
     law_noisy = exact_stay + exact_fresh / size + torch.where(same, exact_jump, 0)
     law_clean = torch.where(same, 0, exact_jump + exact_fresh / size)
     some_fresh = torch.where(alpha_s < 1, fresh, 1)  # at s = 0 the reconstruction is taken
@@ -137,4 +132,4 @@ def _uniform(prediction: Posterior, x_0: Tokens, noisy: Noisy, alpha_s: Alpha, p
         + count * torch.xlogy(law_other, law_other)
         - law_other * others
     )
-    return torch.where(alpha_s == 1, reconstruction, divergence)
+    return torch.where(alpha_s == 1, -log_clean, divergence)

@@ -29,7 +29,7 @@ FEWEST = {1: 12.7062, 2: 4.3027}
 
 
 def grouped_ratio(values: PerRow, units: PerRow, group: int) -> tuple[float, float]:
-    """sum(values) / sum(units) and its standard error, from consecutive groups of rows that are independent."""
+    """Return sum(values) / sum(units) and its standard error, from consecutive independent groups of rows."""
     index = torch.arange(len(values), device=values.device) // group
     groups = int(index[-1]) + 1
     above, below = (torch.zeros(groups, dtype=torch.float64).index_add(0, index, part) for part in (values, units))
@@ -44,14 +44,14 @@ def grouped_ratio(values: PerRow, units: PerRow, group: int) -> tuple[float, flo
 
 
 def widening(residuals: Tensor) -> float:
-    """The factor f of an error that follows from these residuals of groups."""
+    """Return the factor f of an error, from the residuals of groups."""
     groups, square = len(residuals), float((residuals**2).mean())
     skewness = float((residuals**3).mean()) / square**1.5 if square > 0 else 0.0
     return student_quantile(groups - 1) / NORMAL + SKEWNESS * skewness**2 / groups
 
 
 def student_quantile(freedom: int) -> float:
-    """The 97.5% quantile of Student's law, by its expansion around the normal one."""
+    """Return the 97.5% quantile of Student's law, by its expansion around the normal one."""
     z, n = NORMAL, freedom
     terms = (
         (z**3 + z) / 4,

@@ -12,6 +12,7 @@ whose weights are known beforehand.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -44,7 +45,7 @@ RowLoss = Callable[[Tensor, Any], Tensor]
 
 @dataclass(frozen=True)
 class Loss:
-    """The mean over free positions, with its graph, and the loss of every position, without."""
+    """The loss of a batch."""
 
     mean: Float[Tensor, ""]
     """The mean over free positions in nats, with its graph."""
@@ -71,7 +72,7 @@ def training_loss(
         objective: What to minimise.
         x_0: Clean tokens.
         t: The time of each row, in [0, 1]; for a bound, uniform numbers.
-        generator: Where random numbers come from, on the device of `x_0`; PyTorch's global generator if None.
+        generator: The source of random numbers, on the device of `x_0`; PyTorch's global generator if None.
         given: Flags of the positions that stay clean and do not count.
         weights: The weights of the mean; by default equal over the free positions.
 
@@ -93,7 +94,7 @@ def training_loss(
 def loss_at(
     model: Model, objective: Objective | PriorTerm, x_0: Tokens, noisy: Noisy, weights: PerPosition | None = None
 ) -> Loss:
-    """The weighted loss at a state that the caller has made, of arguments that were checked."""
+    """Score a state that the caller has made, of arguments that were checked."""
     if weights is None:
         weights = noisy.free.double() / noisy.free.sum().clamp(min=1)
     device = model.device
@@ -108,13 +109,8 @@ def loss_at(
         return Loss((weights * per_token).sum(), per_token.detach())
     features = model.body(noisy).flatten(0, 1)
     rows = replace(noisy, evidence=model.process.evidence(noisy)).each_position()
-    clean, weights = x_0.reshape(-1, 1), weights.flatten()
-
-    def row_loss(logits: Tensor, part: slice | Tensor) -> Tensor:
-        state = rows.sequences(part)
-        prediction = model.interpret(logits.unsqueeze(1), state)
-        return objective.per_token(prediction, clean[part], state, model.process).squeeze(1)
-
+    weights = weights.flatten()
+    row_loss = partial(_row_loss, model, objective, x_0.reshape(-1, 1), rows)
     open_rows = _open_rows(rows, model)
     if open_rows is None:
         mean, per_token = head_loss(features, head, row_loss, weights)
@@ -126,8 +122,17 @@ def loss_at(
     return Loss(mean + (weights * per_token).sum() - (weights[open_rows] * losses).sum(), per_token.view_as(x_0))
 
 
+def _row_loss(
+    model: Model, objective: Objective | PriorTerm, clean: Tensor, rows: Noisy, logits: Tensor, part: slice | Tensor
+) -> Tensor:
+    """Return the losses of some rows, from their logits."""
+    state = rows.sequences(part)
+    prediction = model.interpret(logits.unsqueeze(1), state)
+    return objective.per_token(prediction, clean[part], state, model.process).squeeze(1)
+
+
 def _open_rows(rows: Noisy, model: Model) -> Int[Tensor, "rows"] | None:
-    """The rows whose loss depends on the network; None for all of them.
+    """Return the rows whose loss depends on the network; None for all of them.
 
     Given positions cost nothing, and a denoiser is a point mass where x_t reveals x_0: no logits are computed there.
     """
@@ -139,7 +144,7 @@ def _open_rows(rows: Noisy, model: Model) -> Int[Tensor, "rows"] | None:
 
 
 def _settled_losses(rows: Noisy, open_rows: Tensor, width: int, row_loss: RowLoss, features: Tensor) -> Tensor:
-    """The losses of the other rows, whose prediction is a point mass whatever the logits are; 0 elsewhere."""
+    """Return the losses of the other rows, whose prediction is a point mass whatever the logits are; 0 elsewhere."""
     losses = torch.zeros(len(rows.tokens), device=features.device, dtype=torch.float64)
     settled = torch.ones_like(losses, dtype=torch.bool).index_fill(0, open_rows, False)
     if rows.given is not None:
@@ -155,7 +160,7 @@ def _settled_losses(rows: Noisy, open_rows: Tensor, width: int, row_loss: RowLos
 def head_loss(
     features: Float[Tensor, "rows width"], head: LinearHead, row_loss: RowLoss, weights: Float[Tensor, "rows"]
 ) -> tuple[Tensor, Tensor]:
-    """sum_i weights_i row_loss(head(features))_i and the losses themselves (without a graph)."""
+    """Return sum_i weights_i row_loss(head(features))_i, and the losses themselves without a graph."""
     weight, bias = head.weight, head.weight.new_zeros(len(head.weight)) if head.bias is None else head.bias
     needed = torch.is_grad_enabled() and any(part.requires_grad for part in (features, weight, bias))
     total, per_row = _HeadLoss.apply(features, weight, bias, row_loss, weights, needed)  # type: ignore[no-untyped-call]
@@ -165,13 +170,7 @@ def head_loss(
 class _HeadLoss(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: torch.autograd.function.FunctionCtx,
-        features: Tensor,
-        weight: Tensor,
-        bias: Tensor,
-        row_loss: RowLoss,
-        weights: Tensor,
-        needed: bool,
+        ctx: Any, features: Tensor, weight: Tensor, bias: Tensor, row_loss: RowLoss, weights: Tensor, needed: bool
     ) -> tuple[Tensor, Tensor]:
         size = max(features.shape[1] // HEAD_SHARE, CHUNK_ELEMENTS // len(weight), 1)
         per_row = torch.empty(len(features), device=features.device, dtype=weights.dtype)
@@ -191,14 +190,14 @@ class _HeadLoss(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: torch.autograd.function.FunctionCtx, *slopes: Tensor) -> tuple[Tensor | None, ...]:
-        saved = ctx.saved_tensors  # type: ignore[attr-defined]
+    def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor | None, ...]:
+        saved = ctx.saved_tensors
         scaled = saved if bool(slopes[0] == 1) else [gradient * slopes[0].to(gradient.dtype) for gradient in saved]
         return (*scaled, None, None, None)
 
 
 def _loss_and_slope(output: Tensor, row_loss: RowLoss, rows: slice, weights: Tensor, needed: bool) -> Tensor:
-    """The losses of some rows; the gradient of their weighted sum takes the place of the logits."""
+    """Return the losses of some rows; the gradient of their weighted sum takes the place of the logits."""
     logits = output.detach().float().requires_grad_(needed)
     with torch.set_grad_enabled(needed):
         losses = row_loss(logits, rows)
@@ -218,7 +217,7 @@ class _HeadGradient:
         self.to_bias = torch.zeros_like(bias, dtype=self.wide)
 
     def add(self, slope: Tensor, features: Tensor) -> None:
-        """The share of a chunk."""
+        """Add the gradient of a chunk."""
         if self.to_weight is None:
             self.to_weight = (slope.T @ features.to(slope.dtype)).to(self.wide)
         elif slope.dtype == self.wide == features.dtype:
@@ -228,6 +227,6 @@ class _HeadGradient:
         self.to_bias.add_(slope.sum(0))
 
     def total(self) -> tuple[Tensor, Tensor]:
-        """Of weight and bias, in their precision."""
+        """Return the gradients of weight and bias, in their precision."""
         to_weight = torch.zeros_like(self.weight) if self.to_weight is None else self.to_weight
         return to_weight.to(self.weight.dtype), self.to_bias.to(self.bias.dtype)

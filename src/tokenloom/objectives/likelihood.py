@@ -22,10 +22,11 @@ from torch import Generator, Tensor
 from tokenloom.drawing.randomness import Randomness, RowGenerators, derive_seed
 from tokenloom.models.evaluating import evaluating
 from tokenloom.models.protocol import Model
-from tokenloom.objectives.bound import Bound
+from tokenloom.objectives.base import Objective
 from tokenloom.objectives.grouped_ratio import grouped_ratio
 from tokenloom.objectives.head_loss import loss_at
-from tokenloom.objectives.prior_term import needs_no_network
+from tokenloom.objectives.nelbo import Bound
+from tokenloom.objectives.prior_term import PriorTerm, needs_no_network
 from tokenloom.objectives.time_integral import Times, group_levels, group_size, levels_to_times
 from tokenloom.support.memory import check_memory
 from tokenloom.support.typed import checked
@@ -36,9 +37,7 @@ Work = Callable[[Model], Tensor]
 NUMBERS = 64
 """Bytes that are kept for every time of every row."""
 RowNoise = Callable[[list[int], torch.device], Randomness]
-"""What makes the noise of some rows from their seeds."""
-PerTime = Float[Tensor, "times"]
-"""One value for each time of each sequence, those of a sequence next to each other."""
+"""Makes the noise of some rows from their seeds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +53,7 @@ class Likelihood:
     per_token_error: float
     """Standard error of `per_token`."""
     sequences: int
-    """How many sequences were scored."""
+    """Sequences that were scored."""
     tokens: int
     """Free tokens."""
     time_samples: int
@@ -62,7 +61,7 @@ class Likelihood:
     estimator: str
     """The terms of the bound and how its integral was estimated, in words."""
     exact: bool
-    """Whether it is -log p itself and not a bound."""
+    """True if it is -log p itself and not a bound."""
     per_sequence: Float[Tensor, "sequences"]
     """Nats of every sequence: unbiased, each with its own noise."""
 
@@ -77,7 +76,7 @@ class Likelihood:
         return math.exp(self.per_token)
 
     def record(self) -> dict[str, float | int | str | bool]:
-        """The figures, without those of single sequences, for a file."""
+        """Return the figures for a file, without those of single sequences."""
         names = ("nats", "standard_error", "per_token", "per_token_error", "sequences", "tokens", "time_samples")
         return {name: getattr(self, name) for name in (*names, "estimator", "exact", "bits_per_token", "perplexity")}
 
@@ -87,7 +86,8 @@ class Likelihood:
 
 @dataclass(frozen=True)
 class Workers:
-    """Which of how many processes this is, the sum of a tensor over all of them, and how a model in parts is called."""
+    """The rank of this process and the number of processes, the sum of a tensor over all of them, and the way to call a
+    model in parts."""
 
     rank: int = 0
     count: int = 1
@@ -112,27 +112,24 @@ def nelbo(
     row_noise: RowNoise = RowGenerators,
     on_progress: Callable[[float], object] = lambda share: None,
 ) -> Likelihood:
-    """The negative log-likelihood of the free positions of `x_0`, or its bound.
+    """Estimate the negative log-likelihood of the free positions of `x_0`, or its bound.
 
     Args:
         model: The model to score with.
         x_0: Clean tokens.
         samples: Times per sequence.
-        times: How times are drawn: `stratified` or `antithetic`.
+        times: The way times are drawn: `stratified` or `antithetic`.
         generator: The seed of times and noise is drawn from it; PyTorch's global generator if None.
         batch: Rows per network call; no figure depends on it.
         given: Flags of the positions that stay clean and do not count.
-        workers: Which share of the work this process does, where several run.
-        row_noise: How the noise of a row is made from its seed.
+        workers: The share of the work that this process does, where several run.
+        row_noise: Makes the noise of some rows from their seeds.
         on_progress: Receives the share of the work that is done, after every call.
-
-    Returns:
-        The figures, in nats.
 
     Raises:
         ValueError: If the model has no bound, or an argument does not fit it.
     """
-    _check(x_0, samples, times, batch)
+    _check(x_0, samples, batch)
     model.process.check_clean(x_0, given)
     bound, count = Bound.of_model(model), len(x_0)
     samples = 1 if bound.exact else samples
@@ -141,11 +138,12 @@ def nelbo(
     with evaluating(model):
         levels = group_levels(count, samples, group, times, torch.Generator().manual_seed(seed), torch.device("cpu"))
         t, weights = levels_to_times(levels.flatten(), model.process)
-        advance = _share_of(count * samples + (0 if bound.prior is None else count), on_progress)
-        rows = _Rows(model, x_0, given, batch, workers, row_noise, advance)
-        totals = rows.integral(bound, t, 1 if bound.exact else weights, samples, seed)
+        total = count * samples + (0 if bound.prior is None else count)
+        scoring = _Scoring(model, x_0, given, batch, workers, row_noise, seed, total, on_progress)
+        nats = scoring.nats(bound.integral, torch.arange(count).repeat_interleave(samples), t)
+        totals = (nats if bound.exact else nats * weights).view(-1, samples).mean(-1)
         if bound.prior is not None:
-            totals = totals + rows.prior(bound, seed)
+            totals = totals + scoring.nats(bound.prior, torch.arange(count))
     if bool(totals.isnan().any()):
         row = int(totals.isnan().nonzero()[0])
         raise ValueError(f"the bound of row {row} is not a number: the network's logits there hold NaN or +inf")
@@ -155,28 +153,16 @@ def nelbo(
     return replace(found, time_samples=0 if bound.exact else samples)
 
 
-def _share_of(total: int, on_progress: Callable[[float], object]) -> Callable[[int], None]:
-    """Counts work that is done, and says which share of all of it that is."""
-    done = 0
-
-    def advance(count: int) -> None:
-        nonlocal done
-        done += count
-        on_progress(min(1.0, done / total))
-
-    return advance
-
-
 def likelihood_of(nats: PerRow, free: PerRow, group: int, estimator: str, exact: bool) -> Likelihood:
-    """The figures of sequences whose nats and free tokens are known; rows of a group depend on one another."""
+    """Sum up sequences whose nats and free tokens are known; rows of a group depend on one another."""
     mean = grouped_ratio(nats, torch.ones_like(nats), group)
     per_token = grouped_ratio(nats, free, group)
     return Likelihood(*mean, *per_token, len(nats), int(free.sum()), 0, estimator, exact, nats)
 
 
-@dataclass(frozen=True)
-class _Rows:
-    """Sequences to score, some at a time, shared between processes."""
+@dataclass
+class _Scoring:
+    """Sequences to score, `batch` rows at a time, shared between processes."""
 
     model: Model
     x_0: Tokens
@@ -184,82 +170,62 @@ class _Rows:
     batch: int
     workers: Workers
     row_noise: RowNoise
-    advance: Callable[[int], None]
+    seed: int
+    total: int
+    on_progress: Callable[[float], object]
+    done: int = 0
 
-    def integral(
-        self, bound: Bound, t: PerTime, weights: PerTime | int, samples: int, seed: int
-    ) -> Float[Tensor, "sequences"]:
-        """The integral over the free positions of every sequence, from its `samples` times."""
-        objective = bound.integral
-
-        def losses(model: Model, part: Rows) -> Tensor:
-            times = objective.times(t[part.number].to(part.x_0.device))
-            noisy = model.process.corrupted(part.x_0, times, part.generator, part.given)
-            return loss_at(model, objective, part.x_0, noisy).per_token
-
-        index = torch.arange(len(self.x_0)).repeat_interleave(samples)
-        return (self._over(index, objective.name, losses, seed) * weights).view(-1, samples).mean(-1)
-
-    def prior(self, bound: Bound, seed: int) -> Float[Tensor, "sequences"]:
-        """What is paid at t = 1."""
-        term = bound.prior
-        assert term is not None
-
-        def losses(model: Model, part: Rows) -> Tensor:
-            if needs_no_network(model.process):
-                return term.closed_form(part.x_0, model.process, part.given)
-            noisy = term.state(model.process, part.x_0, part.generator, part.given)
-            return loss_at(model, term, part.x_0, noisy).per_token
-
-        return self._over(torch.arange(len(self.x_0)), term.name, losses, seed)
-
-    def _over(self, index: Tensor, name: str, losses: "Losses", seed: int) -> Float[Tensor, "rows"]:
-        """The sum of the losses of some rows, by their sequence, `batch` at a time and shared between processes."""
+    def nats(self, term: Objective | PriorTerm, index: Tensor, t: Tensor | None = None) -> Float[Tensor, "rows"]:
+        """Score the sequences of this index, each at its time t; every row has a generator of its own."""
         found = torch.zeros(len(index), dtype=torch.float64)
         chunks = torch.split(torch.arange(len(index)), self.batch)
         for first in range(0, len(chunks), self.workers.count):
             number = first + self.workers.rank
             part = chunks[number % len(chunks)]  # without a chunk of its own it runs too: a model in parts needs all
-            rows = self._rows(part, index[part], [derive_seed(seed, name, row) for row in part.tolist()])
-            nats = self._called(partial(_summed, losses, rows))
+            chosen = index[part].to(self.x_0.device)
+            given = None if self.given is None else self.given[chosen]
+            noise = self.row_noise([derive_seed(self.seed, term.name, row) for row in part.tolist()], self.x_0.device)
+            rows = _Rows(self.x_0[chosen], None if t is None else t[part], given, noise)
+            nats = self._called(partial(_score, term, rows))
             if number < len(chunks):
                 found[part] = nats
-            self.advance(len(part) * self.workers.count)
+            self.done += len(part) * self.workers.count
+            self.on_progress(min(1.0, self.done / self.total))
         device = self.model.device or torch.device("cpu")
         return self.workers.add(found.to(device)).cpu()
 
-    def _rows(self, number: Tensor, index: Tensor, seeds: list[int]) -> "Rows":
-        rows = index.to(self.x_0.device)
-        given = None if self.given is None else self.given[rows]
-        return Rows(number, self.x_0[rows], given, self.row_noise(seeds, self.x_0.device))
-
     def _called(self, work: Work) -> PerRow:
-        """`work` of the model, which may be in parts; it has the process of this run either way."""
+        """Call `work` with the model, which may be in parts; it has the process of this run either way."""
         if self.workers.call is None:
             return work(self.model).cpu()
         own = self.model.process
         return self.workers.call(lambda model: work(model if model.process is own else model.with_process(own))).cpu()
 
 
-def _summed(losses: "Losses", rows: "Rows", model: Model) -> Tensor:
-    """The nats of each row."""
-    return losses(model, rows).sum(-1, dtype=torch.float64)
-
-
 @dataclass(frozen=True)
-class Rows:
+class _Rows:
     """Some rows to score at once."""
 
-    number: Tensor
     x_0: Tokens
+    t: Tensor | None
     given: Flags | None
     generator: Randomness
 
 
-Losses = Callable[[Model, Rows], Tensor]
+def _score(term: Objective | PriorTerm, rows: _Rows, model: Model) -> Tensor:
+    """Return the nats of each row: a term of the integral at the row's time, or the prior term."""
+    process, x_0 = model.process, rows.x_0
+    if isinstance(term, Objective):
+        assert rows.t is not None
+        noisy = process.corrupted(x_0, term.times(rows.t.to(x_0.device)), rows.generator, rows.given)
+    elif needs_no_network(process):
+        return term.closed_form(x_0, process, rows.given).sum(-1, dtype=torch.float64)
+    else:
+        noisy = term.state(process, x_0, rows.generator, rows.given)
+    return loss_at(model, term, x_0, noisy).per_token.sum(-1, dtype=torch.float64)
 
 
-def _check(x_0: Tensor, samples: int, times: str, batch: int) -> None:
+def _check(x_0: Tensor, samples: int, batch: int) -> None:
     if not len(x_0):
         raise ValueError("x_0 holds no sequence; there is nothing to score")
     for name, value in (("samples", samples), ("batch", batch)):
@@ -267,5 +233,3 @@ def _check(x_0: Tensor, samples: int, times: str, batch: int) -> None:
             raise ValueError(f"{name} must be at least 1, got {value}")
     what = f"scoring {counted(len(x_0), 'row')} at {counted(samples, 'time')} each"
     check_memory(NUMBERS * len(x_0) * samples, what, "lower samples")
-    if times not in ("antithetic", "stratified"):
-        raise ValueError(f"times must be antithetic or stratified, got {times!r}")

@@ -1,11 +1,14 @@
-"""The continuous-time bound of whatever process the network is trained under."""
+"""The continuous-time bound of whatever process a network is trained under, and with the prior term that of a model."""
 
 from dataclasses import dataclass
 
 from tokenloom.couplings.markov import Markov
+from tokenloom.models.protocol import Model
 from tokenloom.objectives.base import OBJECTIVES, Objective
 from tokenloom.objectives.jump_nelbo import JumpNELBO
 from tokenloom.objectives.markov_nelbo import MarkovNELBO
+from tokenloom.objectives.next_token import NextToken
+from tokenloom.objectives.prior_term import PriorTerm, leaves_signal
 from tokenloom.objectives.rate_nelbo import RateNELBO
 from tokenloom.objectives.score_entropy import ScoreEntropy
 from tokenloom.posteriors import Denoiser, LeaveOneOut, Posterior, Score
@@ -38,3 +41,41 @@ def continuous_bound(process: Process, predicts: type[Posterior]) -> Objective:
     if process.one_way:
         return JumpNELBO()
     return MarkovNELBO() if isinstance(process.coupling, Markov) else RateNELBO()
+
+
+@dataclass(frozen=True)
+class Bound:
+    """-log p(x_0) <= the mean of `integral` over t in [0, 1] + `prior`; an equality for a causal network."""
+
+    integral: Objective
+    """The loss whose mean over t is the integral."""
+    prior: PriorTerm | None
+    """The price at t = 1; None where there is none."""
+    bounded: bool = True
+    """True if the integral exists for finite logits."""
+
+    @property
+    def exact(self) -> bool:
+        """True for the likelihood itself, which needs no times."""
+        return isinstance(self.integral, NextToken)
+
+    @property
+    def words(self) -> str:
+        """The terms that a figure consists of, as text."""
+        diverges = "" if self.bounded else " (infinite for finite logits: an estimate, not a bound)"
+        return type(self.integral).__name__ + diverges + ("" if self.prior is None else " + prior term")
+
+    @classmethod
+    def of(cls, process: Process, predicts: type[Posterior], hollow: bool = False) -> "Bound":
+        """Build the bound of a process, for a network that predicts this."""
+        integral = NextToken() if process.sequential else continuous_bound(process, predicts)
+        prior = PriorTerm() if not process.sequential and leaves_signal(process) else None
+        integral.check(process, predicts, hollow)
+        if prior is not None:
+            prior.check(process, predicts)
+        return cls(integral, prior, process.bounded(predicts))
+
+    @classmethod
+    def of_model(cls, model: Model) -> "Bound":
+        """Build the bound of a model."""
+        return cls.of(model.process, model.predicts, model.hollow)

@@ -1,4 +1,4 @@
-r"""What a bound pays per token for the signal that is left at t = 1 (`schedules.py` says why).
+r"""The price per token that a bound pays for the signal left at t = 1 (`schedules.py` says why).
 
 nothing is shown, and every token may be noise:   KL(q_{1|0} || w), which needs no network: with q = alpha_1 + m_1(x_0),
                                                   q log(q / w(x_0)) + (1 - q) log(1 - alpha_1)
@@ -28,7 +28,7 @@ class PriorTerm:
     name: ClassVar[str] = "prior-term"
 
     def check(self, process: Process, predicts: type[Posterior]) -> None:
-        """Raise a sentence where the term needs a network and cannot be computed from what it predicts."""
+        """Raise where the term needs a network and cannot be computed from what it predicts."""
         if predicts is Score and not needs_no_network(process):
             raise ValueError(
                 f"the prior term of {process.title} needs a network that predicts a Denoiser or a LeaveOneOut, got one "
@@ -36,13 +36,13 @@ class PriorTerm:
             )
 
     def state(self, process: Process, x_0: Tokens, generator: Randomness | None, given: Flags | None) -> Noisy:
-        """The prior, at level 0: nothing of x_0 except its given positions."""
+        """Draw the prior, at level 0: nothing of x_0 except its given positions."""
         state = process.prior(len(x_0), x_0.shape[1], generator, x_0.device)
         tokens = state.tokens if given is None else torch.where(given, x_0, state.tokens)
         return replace(state, tokens=tokens, given=given, alpha_t=torch.zeros_like(state.alpha_t))
 
     def closed_form(self, x_0: Tokens, process: Process, given: Flags | None) -> PerPosition:
-        """The first form above."""
+        """Return the first form above."""
         one = torch.ones(len(x_0), device=x_0.device, dtype=torch.float64)
         at_end = Noisy(x_0, one, process.alpha(one))
         alpha, w = at_end.alpha_t[:, None], process.masses.law(at_end, one).probability_of(x_0)
@@ -51,7 +51,7 @@ class PriorTerm:
         return price if given is None else price.masked_fill(given, 0)
 
     def per_token(self, prediction: Posterior, x_0: Tokens, noisy: Noisy, process: Process) -> PerPosition:
-        """The second form above, at a state that `state` made."""
+        """Return the second form above, at a state that `state` made."""
         end = torch.ones_like(noisy.t)
         if isinstance(noisy.aux, torch.Tensor) and noisy.aux.is_floating_point():
             start = noisy  # which tokens are lost is known, and all are
@@ -61,10 +61,10 @@ class PriorTerm:
 
 
 def needs_no_network(process: Process) -> bool:
-    """Whether the price of the prior follows from the noise alone."""
+    """Return whether the price of the prior follows from the noise alone."""
     return not process.lifted and not process.masses.support.never
 
 
 def leaves_signal(process: Process) -> bool:
-    """Whether alpha_1 > 0, so that there is a term to pay."""
+    """Return whether alpha_1 > 0, so that there is a term to pay."""
     return bool(process.alpha(torch.ones(1, dtype=torch.float64)) > 0)

@@ -9,7 +9,6 @@ rho = 1 + K alpha/(1 - alpha).  MDM, at a mask: s is alpha/(1 - alpha) at x_0 an
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
 
 from tokenloom.objectives.base import OBJECTIVES, Objective, interior, refuse_causal, refuse_process
 from tokenloom.posteriors import Posterior, Score
@@ -44,15 +43,9 @@ class ScoreEntropy(Objective):
             ratio = alpha / (1 - alpha)
             loss = beta * (mass - ratio * clean + ratio * (ratio.log() - 1))
         else:
-            total = z.scatter(-1, own, 0.0).sum(-1).double()
-            loss = (
-                beta / process.vocab_size * _uniform(mass, total, clean, x_0 == noisy.tokens, alpha, process.vocab_size)
-            )
+            total, size = z.scatter(-1, own, 0.0).sum(-1).double(), process.vocab_size
+            rho = 1 + size * alpha / (1 - alpha)
+            if_same = -total / rho - (size - 1) / rho * (rho.log() + 1)
+            if_other = -total - (rho - 1) * clean + rho * (rho.log() - 1) - (size - 2)
+            loss = beta / size * (mass + torch.where(x_0 == noisy.tokens, if_same, if_other))
         return torch.where(counts, loss, 0)
-
-
-def _uniform(mass: Tensor, total: Tensor, clean: Tensor, same: Tensor, alpha: Tensor, size: int) -> Tensor:
-    rho = 1 + size * alpha / (1 - alpha)
-    if_same = -total / rho - (size - 1) / rho * (rho.log() + 1)
-    if_other = -total - (rho - 1) * clean + rho * (rho.log() - 1) - (size - 2)
-    return mass + torch.where(same, if_same, if_other)

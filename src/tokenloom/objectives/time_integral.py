@@ -37,14 +37,14 @@ LEAST_GROUPS = 32
 
 
 def group_size(count: int, samples: int) -> int:
-    """Rows of a group, for `count` sequences of `samples` times each."""
+    """Return the number of rows of a group, for `count` sequences of `samples` times each."""
     return max(1, min(math.ceil(STRATA / samples), count // LEAST_GROUPS))
 
 
 def group_levels(
     count: int, samples: int, group: int, times: Times, generator: Generator | None, device: torch.device
 ) -> PerPosition:
-    """The numbers u, of shape [count, samples]: evenly spread over [0, 1) within every group, in random order."""
+    """Draw the numbers u, [count, samples]: evenly spread over [0, 1) within every group, in random order."""
     groups, size = math.ceil(count / group), group * samples
     offsets = uniform((groups, size if times == "stratified" else 1), generator, device)
     order = uniform((groups, size), generator, device).argsort(-1)
@@ -53,7 +53,7 @@ def group_levels(
 
 
 def levels_to_times(u: PerRow, process: Process) -> tuple[PerRow, PerRow]:
-    """The times at which a share u^p of what is ever lost is lost, and the weights dt/du of their losses."""
+    """Return the times at which a share u^p of what is ever lost is lost, and the weights dt/du of their losses."""
     u = u.clamp(min=1e-9)  # at 0 itself the weight of some schedules is 0/0
     lost = 1 - process.alpha(torch.ones_like(u))
     t = process.masses.time_at_lost(lost * u**POWER).clamp(0, 1)

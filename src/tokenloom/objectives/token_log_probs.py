@@ -35,23 +35,23 @@ class TokenLogProbs:
     index: Int[Tensor, "batch length 1"]
     """x_t; some token where x_t is a mask."""
     own: Float[Tensor, "batch length"]
-    """The same at x_t; at some token where x_t is a mask."""
+    """log p before the shift at `index`."""
     shift: Float[Tensor, "batch length"]
     normaliser: Float[Tensor, "batch length"]
-    """Of the shifted row; 0 without a shift."""
+    """The normaliser of the shifted row; 0 without a shift."""
     noisy: Float[Tensor, "batch length"]
     clean: Float[Tensor, "batch length"]
     is_open: Bool[Tensor, "batch length"]
-    """Where x_t does not reveal x_0."""
+    """Flags of the positions where x_t does not reveal x_0."""
 
 
 def denoiser_log_probs(prediction: Posterior, x_0: Tokens, noisy: Noisy, process: Process) -> TokenLogProbs:
-    """Of the denoiser, whichever of the two the network predicts; revealed positions are read unshifted."""
+    """Read the denoiser, whichever of the two the network predicts; revealed positions are read unshifted."""
     return _read(prediction, x_0, noisy, process, float(isinstance(prediction, LeaveOneOut)))
 
 
 def leave_one_out_log_probs(prediction: Posterior, x_0: Tokens, noisy: Noisy, process: Process) -> TokenLogProbs:
-    """Of the leave-one-out posterior, whichever of the two the network predicts; likewise."""
+    """Read the leave-one-out posterior, whichever of the two the network predicts; likewise."""
     return _read(prediction, x_0, noisy, process, -float(isinstance(prediction, Denoiser)))
 
 
@@ -159,7 +159,7 @@ class _SumSoftplus(torch.autograd.Function):
 
 
 def open_positions(prediction: Posterior, noisy: Noisy, process: Process) -> tuple[Noisy, OverTokens, Flags]:
-    """The positions whose clean token x_t leaves open, each as a sequence of its own, and what a step takes there."""
+    """Take the positions whose clean token x_t leaves open, each as a sequence of its own, and what a step takes."""
     where = process.evidence(noisy).isfinite()
     values = prediction.log_ratios if isinstance(prediction, Score) else prediction.logits  # type: ignore[attr-defined]
     local = noisy.positions(where)

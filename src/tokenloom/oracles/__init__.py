@@ -1,7 +1,5 @@
 """Exact posteriors of known distributions, usable wherever a network is."""
 
-from tokenloom.oracles.exact import ExactModel
-from tokenloom.oracles.markov import MarkovOracle
-from tokenloom.oracles.table import Oracle
-
-__all__ = ["ExactModel", "MarkovOracle", "Oracle"]
+from tokenloom.oracles.exact import ExactModel as ExactModel
+from tokenloom.oracles.markov import MarkovOracle as MarkovOracle
+from tokenloom.oracles.table import Oracle as Oracle

@@ -40,7 +40,7 @@ Self = TypeVar("Self", bound="ExactModel")
 
 
 class ExactModel(ABC, Generic[Predicted_co]):
-    """A model without a network: what both oracles share.
+    """A model whose predictions are exact, without a network.
 
     Args:
         length: Positions of a sequence.
@@ -54,13 +54,7 @@ class ExactModel(ABC, Generic[Predicted_co]):
     linear_head = tokenizer = None
     about = About()
 
-    def __init__(
-        self,
-        length: int,
-        process: Process,
-        schedule: Schedule | None,
-        predicts: type[Posterior],
-    ) -> None:
+    def __init__(self, length: int, process: Process, schedule: Schedule | None, predicts: type[Posterior]) -> None:
         check_representation(predicts)
         _check_order(process)
         self.length = length
@@ -73,46 +67,41 @@ class ExactModel(ABC, Generic[Predicted_co]):
 
     @checked
     def predict(self, noisy: Noisy) -> Predicted_co:
-        """The exact posterior at x_t, in the representation this model predicts."""
+        """Return the exact posterior at x_t, in the representation this model predicts."""
         self.process.check_state(noisy)
-        self._check_length(noisy.tokens)
         check_device("x_t", noisy.tokens, self.table)
-        exact = self._exact(noisy)
-        return convert_at(exact, self.predicts, noisy, self.process)
-
-    def _exact(self, noisy: Noisy) -> LeaveOneOut:
-        blank = self.table.new_zeros((*noisy.tokens.shape, self.process.vocab_size))
-        evidence = add_evidence(blank, noisy.tokens, self.process.evidence(noisy))
-        logits = self._leave_one_out(evidence)
-        possible = logits.amax(-1, keepdim=True) > -torch.inf
-        return LeaveOneOut(torch.where(possible, logits, 0))
+        return self.interpret(self.body(noisy), noisy)
 
     def body(self, noisy: Noisy) -> Tensor:
-        """What a network would put out: the logits of the prediction."""
+        """Return the logits of the prediction, which `head` passes on."""
         self._check_length(noisy.tokens)
-        prediction: Posterior = convert_at(self._exact(noisy), self.predicts, noisy, self.process)
+        blank = self.table.new_zeros((*noisy.tokens.shape, self.process.vocab_size))
+        logits = self._leave_one_out(add_evidence(blank, noisy.tokens, self.process.evidence(noisy)))
+        possible = logits.amax(-1, keepdim=True) > -torch.inf
+        exact = LeaveOneOut(torch.where(possible, logits, 0))
+        prediction: Posterior = convert_at(exact, self.predicts, noisy, self.process)
         return prediction.log_ratios if isinstance(prediction, Score) else prediction.logits  # type: ignore[attr-defined]
 
     def logits(self, noisy: Noisy) -> Tensor:
-        """The logits of the prediction, for `interpret`."""
+        """Return the logits of the prediction, for `interpret`."""
         return self.body(noisy)
 
     def head(self, features: Float[Tensor, "rows features"]) -> Float[Tensor, "rows out"]:
-        """The logits, which the body has computed already."""
+        """Return the logits, which the body has computed already."""
         return features
 
     def interpret(self, logits: Float[Tensor, "batch length out"], noisy: Noisy) -> Predicted_co:
-        """Logits of the prediction as the posterior they are."""
+        """Read logits of the prediction as the posterior they are."""
         return as_posterior(logits, self.predicts)
 
     @property
     def device(self) -> torch.device:
-        """Where the table lies."""
+        """The device of the table."""
         return self.table.device
 
     @checked
     def with_process(self: Self, process: Process) -> Self:
-        """The same distribution under another process."""
+        """Return the oracle of the same distribution under another process."""
         _check_order(process)
         if process.vocab_size != self.process.vocab_size:
             raise ValueError(
@@ -129,19 +118,19 @@ class ExactModel(ABC, Generic[Predicted_co]):
 
     @abstractmethod
     def _leave_one_out(self, evidence: Logits) -> Logits:
-        """log nu, up to a constant per position, from log q(x_t^l | x_0^l = k)."""
+        """Return log nu, up to a constant per position, from log q(x_t^l | x_0^l = k)."""
 
     @abstractmethod
     def sample(self, batch: int, generator: Randomness | None = None) -> Tokens:
-        """Exact draws from p_0."""
+        """Draw from p_0, exactly."""
 
     @abstractmethod
     def log_likelihood(self, x_0: Tokens) -> PerRow:
-        """log p_0(x_0) in nats."""
+        """Return log p_0(x_0) in nats."""
 
     @abstractmethod
     def entropy(self) -> float:
-        """The entropy of p_0 in nats, the least any model's negative log-likelihood can be on average."""
+        """Return the entropy of p_0 in nats, the least any model's negative log-likelihood can be on average."""
 
     def _check_length(self, tokens: Tokens) -> None:
         if tokens.shape[1] != self.length:
@@ -162,7 +151,7 @@ def _check_order(process: Process) -> None:
 
 
 def check_distribution(name: str, probabilities: Tensor) -> None:
-    """The last dimension holds probabilities that sum to 1."""
+    """Raise unless the last dimension holds probabilities that sum to 1."""
     if not probabilities.is_floating_point():
         raise ValueError(f"{name} must be a float tensor of probabilities, got {probabilities.dtype}")
     if not bool((probabilities >= 0).all()):

@@ -130,6 +130,7 @@ def _log_matmul(log_rows: Float[Tensor, "2 batch vocab"], matrices: Float[Tensor
     """log(exp(log_rows) @ matrices)."""
     largest = log_rows.amax(-1, keepdim=True).nan_to_num(neginf=0.0)
     product = torch.exp(log_rows - largest) @ matrices
+    # Below tiny / eps an entry may have lost digits to terms that underflowed.
     if not product.numel() or bool(product.min() > torch.finfo(product.dtype).tiny / torch.finfo(product.dtype).eps):
         return product.log() + largest
     return (log_rows.unsqueeze(-1) + matrices.log().unsqueeze(1)).logsumexp(-2)

@@ -1,4 +1,4 @@
-r"""The oracle of any p_0 that fits in a table: posteriors by enumeration of all sequences."""
+"""The oracle of any p_0 that fits in a table: posteriors by enumeration of all sequences."""
 
 from typing import overload
 
@@ -29,10 +29,7 @@ class Oracle(ExactModel[Predicted_co]):
 
     @overload
     def __init__(
-        self: "Oracle[LeaveOneOut]",
-        p0: Float[Tensor, "..."],
-        process: Process,
-        schedule: Schedule | None = None,
+        self: "Oracle[LeaveOneOut]", p0: Float[Tensor, "..."], process: Process, schedule: Schedule | None = None
     ) -> None: ...
 
     @overload
@@ -67,9 +64,9 @@ class Oracle(ExactModel[Predicted_co]):
         return self.p0
 
     def _leave_one_out(self, evidence: Logits) -> Logits:
-        rows = []
+        log_p0, rows = self.p0.log().expand(len(evidence), *self.p0.shape), []
         for position in range(self.length):
-            joint = self.p0.log().expand(len(evidence), *self.p0.shape)
+            joint = log_p0
             for other in range(self.length):
                 if other != position:
                     joint = joint + self._along(evidence[:, other], other)
@@ -78,9 +75,7 @@ class Oracle(ExactModel[Predicted_co]):
         return torch.stack(rows, 1)
 
     def _along(self, values: Float[Tensor, "batch vocab"], axis: int) -> Tensor:
-        shape = [1] * self.length
-        shape[axis] = values.shape[1]
-        return values.view(len(values), *shape)
+        return values.view(len(values), *[values.shape[1] if other == axis else 1 for other in range(self.length)])
 
     def sample(self, batch: int, generator: Randomness | None = None) -> Tokens:
         u = uniform((batch,), generator, self.p0.device)

@@ -16,22 +16,24 @@ and what must be known of the network's output is gathered on the device and ask
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from tokenloom.couplings.mixtures import Mixture
+from tokenloom.drawing.categorical import draw_each
 from tokenloom.drawing.chunks import chunks, collected
 from tokenloom.drawing.truncation import Truncation, truncate_checked
 from tokenloom.models.evaluating import evaluating
 from tokenloom.models.protocol import Model
 from tokenloom.posteriors import Denoiser, LeaveOneOut, OverTokens, Posterior, convert_at
-from tokenloom.samplers.local_prediction import LocalPrediction
 from tokenloom.samplers.stopping import Stopping
 from tokenloom.state import Noisy, Positions
 from tokenloom.support.checks import check_finite_maximum
-from tokenloom.types import Flags
+from tokenloom.types import Flags, PerPosition, PerRow, Tokens
 
 Kind = TypeVar("Kind", bound=OverTokens)
 
@@ -39,15 +41,54 @@ HEAD_ELEMENTS = 1 << 24
 """Logits that the head computes at once: each time it reads all of its weight."""
 
 
+@dataclass(frozen=True)
+class LocalPrediction:
+    """Predictions at some positions of a batch, with the state of each as a sequence of length one."""
+
+    where: Positions
+    """These positions in the batch."""
+    noisy: Noisy
+    """Their state, [positions, 1]."""
+    posterior: OverTokens
+    """Their prediction, [positions, 1, vocab]."""
+
+    def among(self, flags: Flags) -> "LocalPrediction":
+        """Keep those of these positions that are flagged; flags elsewhere in the batch are not read."""
+        chosen = self.where.take(flags).squeeze(1).nonzero().squeeze(1)
+        where = Positions(self.where.row[chosen], self.where.column[chosen])
+        posterior = replace(self.posterior, logits=self.posterior.logits[chosen])
+        return LocalPrediction(where, self.noisy.sequences(chosen), posterior)
+
+    def of_row(self, values: PerRow) -> Float[Tensor, "positions"]:
+        """Take the value of each position's row."""
+        return values[self.where.row]
+
+    def of_position(self, values: Float[Tensor, "batch length"]) -> Float[Tensor, "positions 1"]:
+        """Take the values of these positions."""
+        return self.where.take(values)
+
+    def put(self, tokens: Tokens, drawn: Int[Tensor, "positions 1"]) -> Tokens:
+        """Replace the tokens of these positions."""
+        return self.where.put(tokens, drawn)
+
+    def draw(self, tokens: Tokens, u: PerPosition) -> Tokens:
+        """Replace the tokens of these positions by draws from the prediction."""
+        return self.put(tokens, draw_each(self.posterior.logits, self.of_position(u)))
+
+    def draw_from(self, law: Mixture, tokens: Tokens, branch: PerPosition, token: PerPosition) -> Tokens:
+        """Replace the tokens of these positions by draws from a law over them."""
+        return self.put(tokens, law.invert(self.of_position(branch), self.of_position(token)))
+
+
 class Evaluator:
-    """A model with its truncation, and the count of its evaluations.
+    """A model with its truncation, and the evaluations of each of `batch` rows.
 
     Args:
-        model: The model to ask.
-        truncation: What is kept of every prediction; None keeps all.
-        batch: How many rows, each of which counts its evaluations.
-        stopping: Which rows are done already, where a run stops early.
-        asks: Whether the host may ask for values on the way; by default on a CPU alone.
+        model: The model to evaluate.
+        truncation: The truncation of every prediction; None keeps all.
+        batch: The number of rows.
+        stopping: The rows that are done already, where a run stops early.
+        asks: True if the host may ask for values on the way; by default on a CPU alone.
     """
 
     def __init__(
@@ -84,19 +125,19 @@ class Evaluator:
             )
 
     def last_at(self, noisy: Noisy) -> "LazyPrediction":
-        """The prediction at a state, the last one if it was there."""
+        """Return the prediction at a state: the last one, if it was made there."""
         if self.last is not None and self.last.noisy is noisy:
             return self.last
         return LazyPrediction(self, noisy, None if self.stopping is None else self.last)
 
     def __call__(self, noisy: Noisy) -> "LazyPrediction":
-        """The prediction at a state; nothing is computed yet."""
+        """Return the prediction at a state; nothing is computed yet."""
         self.last = LazyPrediction(self, noisy, self.last if self.timeless or self.stopping else None)
         return self.last
 
 
 class LazyPrediction:
-    """What the model says of one state, computed where and when it is asked.
+    """The prediction at one state, computed where and when it is asked for.
 
     Args:
         evaluator: The model, and the count of its evaluations.
@@ -106,7 +147,10 @@ class LazyPrediction:
 
     def __init__(self, evaluator: Evaluator, noisy: Noisy, previous: "LazyPrediction | None") -> None:
         self.evaluator, self.noisy = evaluator, noisy
-        self._read = _without_time(evaluator.model, noisy) if evaluator.timeless else noisy.tokens
+        self._read = noisy.tokens  # what a network that ignores the time reads: tokens, and U where it reads U
+        if evaluator.timeless:
+            read = evaluator.process.network_input(noisy)
+            self._read = read.tokens if read.absorbing is None else torch.cat([read.tokens, read.absorbing], 1)
         self._features: Tensor | None = None
         self._known = torch.zeros(len(noisy.tokens), dtype=torch.bool, device=noisy.tokens.device)
         if previous is not None:
@@ -117,7 +161,7 @@ class LazyPrediction:
                 self._known = self._known | evaluator.stopping.done
 
     def at(self, where: Flags, kind: type[Kind], truncated: bool = True) -> LocalPrediction:
-        """The prediction at the flagged positions."""
+        """Predict the flagged positions, in the representation `kind`."""
         at = Positions.of(where)
         noisy, count = self.noisy.positions(at), len(at.row)
         if not count:
@@ -130,7 +174,7 @@ class LazyPrediction:
     def _parts(
         self, features: Tensor, at: Positions, noisy: Noisy, kind: type[OverTokens], truncated: bool
     ) -> Iterator[tuple[slice, Tensor]]:
-        """Logits of the prediction for a part of the positions at a time, in the representation `kind`."""
+        """Yield the logits of the prediction, a part of the positions at a time."""
         evaluator, vocab_size = self.evaluator, self.evaluator.process.vocab_size
         truncation = evaluator.truncation if truncated else None
         direct = truncation is None and kind is evaluator.model.predicts is LeaveOneOut
@@ -141,59 +185,40 @@ class LazyPrediction:
                 yield rows, self._interpreted(raw[piece], noisy.sequences(rows), kind, truncation).logits
 
     def _interpreted(self, logits: Tensor, noisy: Noisy, kind: type[Kind], truncation: Truncation | None) -> Kind:
-        """The prediction at some positions from the network's logits."""
-        evaluator = self.evaluator
-        logits = evaluator.usable(logits)
-        posterior = evaluator.model.interpret(logits.to(torch.promote_types(logits.dtype, torch.float32)), noisy)
+        """Read the network's logits at some positions, truncate them, and convert them to what the kernel needs."""
+        model, process = self.evaluator.model, self.evaluator.process
+        logits = self.evaluator.usable(logits)
+        posterior: Posterior = model.interpret(logits.to(torch.promote_types(logits.dtype, torch.float32)), noisy)
         if truncation is None:
-            same = isinstance(posterior, kind)
-            return posterior if same else convert_at(posterior, kind, noisy, evaluator.process)  # type: ignore[return-value]
-        cut = self._cut(posterior, kind, noisy, truncation)
+            return convert_at(posterior, kind, noisy, process)
+        on = convert_at(posterior, truncation.on, noisy, process)
+        kept = truncation.on(truncate_checked(on.logits, truncation, self.evaluator.asks))
+        cut = convert_at(kept, kind, noisy, process)
         if not (isinstance(posterior, Denoiser) and kind is Denoiser):
             return cut
-        revealed = evaluator.process.evidence(noisy).isposinf().unsqueeze(-1)  # a point mass stays what it is
+        revealed = process.evidence(noisy).isposinf().unsqueeze(-1)  # a point mass stays what it is
         return kind(torch.where(revealed, posterior.logits, cut.logits))
 
-    def _cut(self, posterior: Posterior, kind: type[Kind], noisy: Noisy, truncation: Truncation) -> Kind:
-        """Converted, truncated, and converted to what the kernel needs."""
-        process, asks = self.evaluator.process, self.evaluator.asks
-        on = convert_at(posterior, truncation.on, noisy, process)
-        cut = truncation.on(truncate_checked(on.logits, truncation, asks))
-        return cut if isinstance(cut, kind) else convert_at(cut, kind, noisy, process)
-
     def everywhere(self, kind: type[Kind], truncated: bool = True) -> Kind:
-        """The prediction at every position."""
+        """Predict every position."""
         local = self.at(torch.ones_like(self.noisy.tokens, dtype=torch.bool), kind, truncated)
         return kind(local.posterior.logits.view(*self.noisy.tokens.shape, -1))
 
     def _evaluated(self, needed: Bool[Tensor, "batch"]) -> Tensor:
-        """Features with the needed rows filled in."""
-        missing = needed & ~self._known
+        """Return the features, with the needed rows filled in."""
+        missing, evaluator = needed & ~self._known, self.evaluator
         rows = missing.nonzero().squeeze(1)
         if len(rows):
-            self.evaluator.evaluations = self.evaluator.evaluations.to(missing.device) + missing
+            evaluator.evaluations = evaluator.evaluations.to(missing.device) + missing
             whole = len(rows) == len(missing)
-            fresh = self.evaluator.model.body(self.noisy if whole else self.noisy.sequences(rows))
-            if whole:
-                self._features = fresh
-            else:
-                kept = self._features
-                blank = fresh.new_zeros((len(missing), *fresh.shape[1:])) if kept is None else kept
-                self._features = blank.index_copy(0, rows, fresh)
-            self._known = self._known | missing
-            if self.evaluator.stopping is not None:
-                self._offer(rows, self.evaluator.stopping)
+            fresh = evaluator.model.body(self.noisy if whole else self.noisy.sequences(rows))
+            if not whole:
+                blank = fresh.new_zeros((len(missing), *fresh.shape[1:])) if self._features is None else self._features
+                fresh = blank.index_copy(0, rows, fresh)
+            self._features, self._known = fresh, self._known | missing
+            if evaluator.stopping is not None:  # offer the most probable tokens of the rows evaluated just now
+                where = torch.zeros_like(self.noisy.tokens, dtype=torch.bool).index_fill(0, rows, True)
+                best = self.at(where, Denoiser).posterior.logits.argmax(-1)
+                evaluator.stopping.offer(best.view(len(rows), -1), rows)
         assert self._features is not None
         return self._features
-
-    def _offer(self, rows: Int[Tensor, "rows"], stopping: Stopping) -> None:
-        """Offer the most probable tokens of rows that were evaluated just now."""
-        where = torch.zeros_like(self.noisy.tokens, dtype=torch.bool).index_fill(0, rows, True)
-        best = self.at(where, Denoiser).posterior.logits.argmax(-1)
-        stopping.offer(best.view(len(rows), -1), rows)
-
-
-def _without_time(model: Model, noisy: Noisy) -> Tensor:
-    """What a network that ignores the time reads of each row: its tokens, and U where it reads U."""
-    read = model.process.network_input(noisy)
-    return read.tokens if read.absorbing is None else torch.cat([read.tokens, read.absorbing], 1)

@@ -30,7 +30,7 @@ GivenTokens = tuple[Int[Tensor, "*rows length"], Bool[Tensor, "*rows length"]]
 
 @dataclass(frozen=True)
 class HeldPositions:
-    """Holds the given positions after every step."""
+    """The given positions, which are put back after every step."""
 
     process: Process
     tokens: Tokens | None = None
@@ -39,7 +39,7 @@ class HeldPositions:
 
     @classmethod
     def make(cls, model: Model, given: GivenTokens | None, noisy: Noisy, show: ShowGiven) -> "HeldPositions":
-        """What is given, checked against the model and the batch."""
+        """Check what is given against the model and the batch."""
         if given is None:
             return cls(model.process)
         tokens, flags = (part.expand(len(noisy.tokens), -1) if part.ndim == 1 else part for part in given)
@@ -51,7 +51,8 @@ class HeldPositions:
             )
         check_mask("the flags of given", flags, noisy.tokens)
         check_device("given tokens", tokens, noisy.tokens)
-        tokens = torch.where(flags, tokens, _any_clean(model.process))
+        clean = 1 if model.process.mask_in_vocabulary == 0 else 0  # what stands at free positions is not read
+        tokens = torch.where(flags, tokens, clean)
         model.process.check_clean(tokens)
         if model.causal:
             _check_beginning(flags)
@@ -71,7 +72,7 @@ class HeldPositions:
 
 
 def _check_beginning(flags: Flags) -> None:
-    """What is drawn from left to right does not see what is given to its right."""
+    """Raise unless all that is given stands before all that is drawn, as left to right needs it."""
     late = (flags & ~flags.cumprod(1).bool()).nonzero()
     if len(late):
         row, position = late[0].tolist()
@@ -81,13 +82,8 @@ def _check_beginning(flags: Flags) -> None:
         )
 
 
-def _any_clean(process: Process) -> int:
-    """A token that clean data may contain."""
-    return 1 if process.mask_in_vocabulary == 0 else 0
-
-
 def prompt_tokens(model: Model, prompt: str, length: int) -> GivenTokens:
-    """The tokens of a text that every sequence begins with, and their flags."""
+    """Return the tokens of a text that every sequence begins with, and their flags."""
     if model.tokenizer is None:
         raise ValueError("prompt= needs a model with a tokenizer; pass given=(tokens, flags) instead")
     ids = model.tokenizer.encode(prompt)

@@ -1,4 +1,4 @@
-"""What a sampler is made of: predictors, which step from t down to s, and correctors, which act at a fixed time.
+"""The kernels of a sampler: predictors, which step from t down to s, and correctors, which act at a fixed time.
 
 A kernel is a frozen dataclass of options with a pure step over a state.  `supports` asks a process for what the kernel
 needs of it, and `exact` says whether its law is exact at these options in the limit of many steps.  A module in
@@ -28,31 +28,31 @@ class Kernel(ABC):
     """One algorithm with its options."""
 
     name: ClassVar[str]
-    needs: ClassVar[str] = "any process with a bridge"
-    """What completes the sentence "this sampler needs ...", where `supports` says no."""
+    needs: ClassVar[str] = "a process with a bridge"
+    """The end of the sentence "this sampler needs ...", said where `supports` is False."""
 
     def __post_init__(self) -> None:
         check_fields(self)
 
     @property
     def exact(self) -> bool:
-        """Whether the law of its output tends to p_0 (a predictor) or is left invariant (a corrector) at these options,
-        given exact posteriors and factorised draws refined by many steps.  Heuristics say False."""
+        """True if, at these options, the law of its output tends to p_0 (a predictor) or p_t is left invariant (a
+        corrector), given exact posteriors and factorised draws refined by many steps; False for heuristics."""
         return True
 
     @classmethod
     def supports(cls, process: Process) -> bool:
-        """Whether this kernel can run under the process."""
+        """Return whether this kernel can run under the process."""
         return process.has_bridge
 
     def record(self) -> dict[str, Any]:
-        """This kernel as JSON, with any kernel inside it."""
+        """Return this kernel as JSON, with any kernel inside it."""
         options = self.registry().record(self)
         return {key: value.record() if isinstance(value, Kernel) else value for key, value in options.items()}
 
     @classmethod
     def registry(cls) -> "Registry[Any]":
-        """The registry of kernels of this role."""
+        """Return the registry of kernels of this role."""
         return PREDICTORS if issubclass(cls, Predictor) else CORRECTORS
 
     def check(self, model: Model) -> None:
@@ -69,6 +69,36 @@ class Kernel(ABC):
         )
 
 
+class InDoubt(Kernel):
+    """A kernel of processes in which every token leaves some doubt: the leave-one-out posterior always exists."""
+
+    needs = "a process that leaves every token in doubt"
+
+    @classmethod
+    def supports(cls, process: Process) -> bool:
+        return process.has_bridge and not process.reveals
+
+
+class MaskedOnly(Kernel):
+    """A kernel of MDM."""
+
+    needs = "a process whose lost tokens become the mask"
+
+    @classmethod
+    def supports(cls, process: Process) -> bool:
+        return process.masking and not process.lifted
+
+
+class UniformOnly(Kernel):
+    """A kernel of UDM."""
+
+    needs = "a Markov process with uniform noise"
+
+    @classmethod
+    def supports(cls, process: Process) -> bool:
+        return process.uniform_noise and process.markov and not process.lifted
+
+
 class Predictor(Kernel):
     """A step from the time of the state down to s.
 
@@ -77,33 +107,33 @@ class Predictor(Kernel):
     """
 
     ends_predicted: ClassVar[bool] = True
-    """Whether every free token at t = 0 was drawn from a prediction, so that forbidden tokens never come out."""
+    """True if every free token at t = 0 was drawn from a prediction, so that forbidden tokens never come out."""
 
     def __init_subclass__(cls) -> None:
         if cls.step is Predictor.step and cls.advance is Predictor.advance:
             raise TypeError(f"{cls.__name__} must define step, or begin and advance if it remembers something")
 
     def prepare(self, model: Model) -> Model:
-        """The model as this predictor runs it; checked."""
+        """Check the model, and return it as this predictor runs it."""
         self.check(model)
         return model
 
     def begin(self, process: Process, noisy: Noisy, generator: Randomness | None) -> Any:
-        """What the predictor remembers at the start of a run, or of a step of its own."""
+        """Return the predictor's memory at the start of a run, or of a step of its own."""
         return None
 
     def advance(
         self, evaluate: Evaluator, noisy: Noisy, s: PerRow, generator: Randomness | None, memory: Any
     ) -> tuple[Noisy, Any]:
-        """The state at s, and what is remembered there."""
+        """Return the state at s, and the memory there."""
         return self.step(evaluate, noisy, s, generator), memory
 
     def corrected(self, memory: Any, changed: Flags) -> Any:
-        """What is remembered after a corrector changed some tokens."""
+        """Return the memory after a corrector changed some tokens."""
         return memory
 
     def step(self, evaluate: Evaluator, noisy: Noisy, s: PerRow, generator: Randomness | None) -> Noisy:
-        """The state at s, by a step with no past."""
+        """Return the state at s, by a step with no past."""
         return self.advance(evaluate, noisy, s, generator, self.begin(evaluate.process, noisy, generator))[0]
 
 
@@ -125,22 +155,12 @@ CORRECTORS: Registry[Corrector] = Registry("corrector", "tokenloom.correctors", 
 
 
 def restore(registry: Registry[Part], record: Any) -> Part:
-    """The inverse of `Kernel.record`."""
+    """Build a kernel from its record, the inverse of `Kernel.record`."""
     if isinstance(record, dict):
         record = {key: restore(registry, value) if isinstance(value, dict) else value for key, value in record.items()}
     return registry.restore(record)
 
 
-def in_doubt(process: Process) -> bool:
-    """Whether every token leaves some doubt, so that the leave-one-out posterior always exists."""
-    return process.has_bridge and not process.reveals
-
-
-def uniform_markov(process: Process) -> bool:
-    """Whether the process is UDM."""
-    return process.uniform_noise and process.markov and not process.lifted
-
-
 def uniform_pair(noisy: Noisy, generator: Randomness | None) -> tuple[PerPosition, PerPosition]:
-    """Two uniform numbers per position: one for the branch, one for the token."""
+    """Draw two uniform numbers per position: one for the branch, one for the token."""
     return randomness.uniform_pair(noisy.tokens, generator)

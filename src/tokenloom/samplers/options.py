@@ -24,20 +24,20 @@ class Kernels:
 
     @property
     def kernels(self) -> str:
-        """The kernels in words."""
+        """Predictor and corrector as `Sampler.parse` reads them."""
         return self.sampler + ("" if self.corrector == "none" else f" + {self.corrector}")
 
 
 @dataclass(frozen=True)
 class SamplerOptions(Sharpening, Kernels):
-    """How to draw."""
+    """The options of a sampler."""
 
     on: Literal["loo", "denoiser"] = "loo"
     """The posterior that temperature, top-p and top-k act on."""
     grid: GridName = "uniform"
-    """How the times are spaced."""
+    """The spacing of the times: uniform, or cosine, which is denser near t = 0."""
 
     def sampler_value(self) -> Sampler:
-        """The sampler that these settings stand for."""
+        """Build the sampler that these settings stand for."""
         settings = {item.name: getattr(self, item.name) for item in fields(SamplerOptions)}
         return Sampler.parse(settings.pop("sampler"), **settings | {"on": ON[self.on]})

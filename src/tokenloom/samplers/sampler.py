@@ -4,7 +4,6 @@ r"""A sampler as one value: a predictor, a corrector, a truncation and a budget.
 steps between them cost n + (n - 1) m.  (At t = 0 there is no noise left to correct at.)  `run.py` runs it.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,12 +18,12 @@ from tokenloom.samplers.grids import Grid, time_grid
 from tokenloom.samplers.kernel import CORRECTORS, PREDICTORS, Corrector, Predictor, restore
 from tokenloom.samplers.predictors.ancestral import Ancestral
 from tokenloom.samplers.predictors.autoregressive import Autoregressive
-from tokenloom.samplers.results import OnStep, Samples
-from tokenloom.samplers.run import Asked, Run
+from tokenloom.samplers.run import OnStep, Run, Samples
 from tokenloom.samplers.stopping import Until
 from tokenloom.state import Noisy
 from tokenloom.support.typed import checked
 from tokenloom.support.words import nearest
+from tokenloom.types import Tokens
 
 
 class Steps(int):
@@ -63,8 +62,7 @@ class Steps(int):
         """
         if not hasattr(self, "sampler"):
             raise ValueError("steps are those of a sampler, as in tl.Sampler().steps(model, 8), not of the class")
-        asked = Asked(batch, length, given, prompt, generator, until, begin)
-        return Run(self.sampler.for_model(model), model, asked)
+        return Run(self.sampler.for_model(model), model, batch, length, given, prompt, generator, until, begin)
 
 
 if not TYPE_CHECKING:  # noqa: SIM108
@@ -84,10 +82,10 @@ class Sampler(Truncation):
     steps: Budget = field(default=Steps(128), kw_only=True)
     """The budget of network evaluations per sequence, the corrector's included; called, it takes the steps."""
     grid: Grid = field(default="uniform", kw_only=True)
-    """Where the times lie: `uniform`, `cosine`, or the times themselves, from 1 down to 0."""
+    """The times of the steps: `uniform`, `cosine`, or the times themselves, from 1 down to 0."""
     show_given: ShowGiven = field(default="auto", kw_only=True)
-    """How given tokens are shown: `clean` to models that know given positions and under processes whose clean tokens
-    show, else `noised` to the current level at every step; `auto` chooses."""
+    """The way given tokens are shown: `clean` to models that know given positions and under processes whose clean
+    tokens show, else `noised` to the current level at every step; `auto` chooses."""
 
     def __post_init__(self) -> None:
         for name, value, kind in (("predictor", self.predictor, Predictor), ("corrector", self.corrector, Corrector)):
@@ -95,11 +93,10 @@ class Sampler(Truncation):
                 raise ValueError(
                     f"{name} must be a {kind.__name__}, got {value!r}; use Sampler.parse, which takes text"
                 )
-        if isinstance(self.grid, Tensor):
-            object.__setattr__(self, "grid", tuple(self.grid.tolist()))
-        if isinstance(self.forbid, Sequence) and not isinstance(self.forbid, str):
-            object.__setattr__(self, "forbid", tuple(self.forbid))
         super().__post_init__()
+        if not isinstance(self.grid, str):
+            times = self.grid.tolist() if isinstance(self.grid, Tensor) else self.grid
+            object.__setattr__(self, "grid", tuple(times))
         if self.steps < 1:
             raise ValueError(f"steps must be a whole number, at least 1, got {self.steps}")
         self.times()
@@ -107,7 +104,7 @@ class Sampler(Truncation):
     @classmethod
     @checked
     def parse(cls, text: str, **settings: Any) -> "Sampler":
-        """A sampler from text: a predictor, and a corrector after a plus sign, as in `psi:kappa=0.9 + informed`."""
+        """Read a predictor, and a corrector after a plus sign, as in `psi:kappa=0.9 + informed`."""
         name, _, added = (part.strip() for part in text.partition("+"))
         known = [item.name for item in fields(cls) if item.name != "predictor"]
         for key in settings:
@@ -123,12 +120,12 @@ class Sampler(Truncation):
 
     @property
     def truncation(self) -> Truncation | None:
-        """What is kept of every prediction; None where that is all of it."""
+        """The truncation of every prediction; None where it keeps all."""
         own = {item.name: getattr(self, item.name) for item in fields(Truncation)}
         return None if self.changes_nothing else Truncation(**own)
 
     def record(self) -> dict[str, Any]:
-        """Everything that decides what is drawn beside model and seed, as JSON."""
+        """Return everything that decides what is drawn, beside model and seed, as JSON."""
         return {
             "predictor": self.predictor.record(),
             "corrector": None if self.corrector is None else self.corrector.record(),
@@ -140,19 +137,19 @@ class Sampler(Truncation):
 
     @classmethod
     def restore(cls, record: dict[str, Any]) -> "Sampler":  # type: ignore[override]
-        """The inverse of `record`."""
+        """Build a sampler from its record, the inverse of `record`."""
         corrector, kept = record["corrector"], Truncation.restore(record["truncation"])
         return cls(
             restore(PREDICTORS, record["predictor"]),
             None if corrector is None else restore(CORRECTORS, corrector),
             steps=record["steps"],
-            grid=tuple(record["grid"]) if isinstance(record["grid"], list) else record["grid"],
+            grid=record["grid"],
             show_given=record["show_given"],
             **{item.name: getattr(kept, item.name) for item in fields(kept)},
         )
 
     def times(self) -> Float[Tensor, "times"]:
-        """The times of the run, from 1 down to 0, within the budget."""
+        """Return the times of a run, from 1 down to 0, within the budget."""
         extra = 0 if self.corrector is None else self.corrector.evaluations
         if extra and isinstance(self.grid, str) and self.steps < 2 + extra:
             raise ValueError(
@@ -162,7 +159,7 @@ class Sampler(Truncation):
         return time_grid(self.grid, (self.steps + extra) // (1 + extra))
 
     def for_model(self, model: Model) -> "Sampler":
-        """This sampler, or for a causal model the only one there is."""
+        """Return this sampler, or for a causal model the only one there is."""
         if model.causal and self.predictor == Ancestral():
             return replace(self, predictor=Autoregressive())
         return self
@@ -181,28 +178,67 @@ class Sampler(Truncation):
         until: Until | None = None,
         begin: Noisy | None = None,
     ) -> Samples:
-        """Draw sequences: all of `steps`, and what they come to.
+        """Draw sequences, by taking all steps.
 
         Args:
             model: The model to sample.
-            batch: How many sequences.
+            batch: The number of sequences.
             length: Positions of each; the model's own if None.
             given: Given tokens and the flags of their positions, [batch, length] or one [length] for all.
             prompt: A text that every sequence begins with, for a model with a tokenizer.
-            generator: Where random numbers come from; with `RowGenerators` a row does not depend on its batch.
+            generator: The source of random numbers; with `RowGenerators` a row does not depend on its batch.
             on_step: Called after every step.
             until: Stops a row as soon as its most probable sequence is good; see `stopping.py`.
             begin: Starts at this state, with the steps of the grid below its time, instead of at the prior.
 
-        Returns:
-            The tokens, and the network evaluations of each row.
-
         Raises:
             ValueError: If the sampler cannot run the model, or what is given does not fit it.
         """
-        asked = Asked(batch, length, given, prompt, generator, until, begin)
-        run = Run(self.for_model(model), model, asked)
+        run = Run(self.for_model(model), model, batch, length, given, prompt, generator, until, begin)
         for step in run:
             if on_step is not None:
                 on_step(step)
         return run.samples
+
+
+@checked
+def sample(
+    model: Model,
+    batch: int,
+    *,
+    sampler: Sampler | Predictor | str = "ancestral",
+    length: int | None = None,
+    given: GivenTokens | None = None,
+    prompt: str | None = None,
+    generator: Randomness | None = None,
+    on_step: OnStep | None = None,
+    **settings: Any,
+) -> Tokens:
+    """Draw sequences in one call; `Sampler` holds the settings as one value, and its `run` also says what they cost.
+
+    Args:
+        model: The model to sample.
+        batch: The number of sequences.
+        sampler: A sampler by name, as in `psi:kappa=0.9 + informed`, a predictor, or a whole `Sampler`.
+        length: Positions of each; the model's own if None.
+        given: Given tokens and the flags of their positions, [batch, length] or one [length] for all.
+        prompt: A text that every sequence begins with, for a model with a tokenizer.
+        generator: The source of random numbers; with `RowGenerators` a row does not depend on its batch.
+        on_step: Called after every step.
+        **settings: Fields of `Sampler`, such as `steps`, `top_p`, `temperature` or `corrector`.
+
+    Raises:
+        ValueError: If a setting is wrong, the sampler cannot run the model, or what is given does not fit it.
+    """
+    if isinstance(sampler, Sampler):
+        if settings:
+            raise ValueError(
+                f"a Sampler holds all settings; change them with dataclasses.replace, got {', '.join(settings)} too"
+            )
+        chosen = sampler
+    elif isinstance(sampler, str):
+        chosen = Sampler.parse(sampler, **settings)
+    else:
+        chosen = replace(Sampler.parse("ancestral", **settings), predictor=sampler)
+    run = chosen.run(model, batch, length=length, given=given, prompt=prompt, generator=generator, on_step=on_step)
+    return run.tokens

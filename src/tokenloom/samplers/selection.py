@@ -1,4 +1,4 @@
-"""What to choose, sharply or with Gumbel noise: the positions of smallest scores, the most probable token."""
+"""Selection, sharp or with Gumbel noise: the positions of smallest scores, the most probable token."""
 
 import torch
 from jaxtyping import Float, Int
@@ -11,7 +11,7 @@ ROUNDING = 1e-5
 
 
 def smallest(scores: PerPosition, count: int | Int[Tensor, "batch 1"], order: PerPosition | None = None) -> Flags:
-    """Flags of the `count` smallest scores of each row; a score of +inf is never among them.
+    """Flag the `count` smallest scores of each row; a score of +inf is never among them.
 
     Scores that are not random themselves may be tied, and then rounding would choose.  Only the last one chosen can be
     tied with one that is not: all that lie within rounding of it are, and the smallest of `order`, the row's own random
@@ -22,7 +22,7 @@ def smallest(scores: PerPosition, count: int | Int[Tensor, "batch 1"], order: Pe
 
 
 def _ranked(scores: PerPosition, count: int | Tensor, order: PerPosition | None) -> Tensor:
-    """Keys that sort as the scores do, except for ties with the last one chosen."""
+    """Return keys that sort as the scores do, except for ties with the last one chosen."""
     if order is None or not scores.shape[1]:
         return scores
     last = torch.as_tensor(count, device=scores.device).clamp(1, scores.shape[1]).expand(len(scores), 1) - 1
@@ -33,11 +33,11 @@ def _ranked(scores: PerPosition, count: int | Tensor, order: PerPosition | None)
 
 
 def gumbel(u: PerPosition) -> PerPosition:
-    """Standard Gumbel noise from uniform numbers: the largest of log p + gumbel is a draw from p."""
-    return -torch.log(-torch.log(u.clamp(min=1e-300)))
+    """Turn uniform numbers into standard Gumbel noise: the largest of log p + gumbel is a draw from p."""
+    return -torch.log(-torch.log(u.clamp(min=1e-300)))  # u may be 0, whose logarithm is not finite
 
 
 def mode(logits: Float[Tensor, "batch length vocab"]) -> Tokens:
-    """The most probable token, and of those within rounding of it the smallest id."""
+    """Return the most probable token, and of those within rounding of it the smallest id."""
     largest = logits.amax(-1, keepdim=True)
     return (logits >= largest - ROUNDING * largest.abs().clamp(min=1)).int().argmax(-1)

@@ -15,7 +15,7 @@ from tokenloom.samplers.given import HeldPositions
 from tokenloom.types import Tokens
 
 Until = Callable[[Tokens, Int[Tensor, "rows"]], Bool[Tensor, "rows"]]
-"""From sequences, and the rows of the batch that they belong to: which of them to stop at."""
+"""A function from sequences, and the rows of the batch that they belong to, to flags of those to stop at."""
 
 
 class Stopping:
@@ -35,5 +35,5 @@ class Stopping:
         self.done[rows[good]] = True
 
     def result(self, drawn: Tokens) -> Tokens:
-        """What was drawn, and where a row has stopped, what it stopped at."""
+        """Return what was drawn, and where a row has stopped, what it stopped at."""
         return torch.where(self.done.unsqueeze(1), self.tokens, drawn)

@@ -17,11 +17,11 @@ from tokenloom.posteriors import Denoiser, LeaveOneOut
 from tokenloom.process import Process
 from tokenloom.schedules import LinearSchedule
 from tokenloom.state import Noisy
-from tokenloom.testing.noises import MOST
+from tokenloom.testing.noises import check_size
 from tokenloom.testing.report import Report
 
 TIMES = ((0.2, 0.45, 0.7), (0.01, 0.05, 0.15), (0.7, 0.85, 0.97))
-"""Times r < s < t that a check looks at."""
+"""Times r < s < t of the checks."""
 Times = tuple[float, float, float]
 STEP = 1e-7
 
@@ -32,10 +32,7 @@ def check_coupling(coupling: Coupling, noise: Noise) -> Report:
     Raises:
         ValueError: If the vocabulary is too large to enumerate, or the coupling does not exist for the noise.
     """
-    if noise.vocab_size > MOST:
-        raise ValueError(
-            f"a check enumerates at most {MOST} tokens, got {noise.vocab_size}; build a smaller one for it"
-        )
+    check_size(noise)
     process = Process(noise, coupling, LinearSchedule(eps=0.0))
     report = Report(f"coupling {type(coupling).__name__} with noise {type(noise).__name__}")
     for times, place in itertools.product(TIMES, range(noise.law().length or 1)):
@@ -45,18 +42,13 @@ def check_coupling(coupling: Coupling, noise: Noise) -> Report:
 
 
 def _shown(process: Process, place: int, times: Times) -> dict[str, Tensor | None]:
-    """Values of the auxiliary variable that a state may show: none, each U, or times in each interval."""
+    """Return the values of the auxiliary variable that a state may show: none, each U, or times in each interval."""
     if not isinstance(process.coupling, Lifted):
         return {"": None}
     drawn = process.coupling.auxiliary(process, torch.zeros(1, process.noise.law().length or 1).long(), None)
     if drawn.is_floating_point():
-        early, middle, late = times
-        between = {
-            "up to r": early / 2,
-            "up to s": (early + middle) / 2,
-            "up to t": (middle + late) / 2,
-            "after t": 1.0,
-        }
+        r, s, t = times
+        between = {"up to r": r / 2, "up to s": (r + s) / 2, "up to t": (s + t) / 2, "after t": 1.0}
         return {f", lost {name}": torch.tensor(time, dtype=torch.float64) for name, time in between.items()}
     law = process.masses.law(_state(process, place, torch.zeros(1, 1).long(), 0.5, None), torch.tensor([0.5]).double())
     tokens = [token for token in range(process.num_states) if float(law.probability_of(torch.tensor([[token]]))) > 0]
@@ -75,8 +67,7 @@ class _Position:
     def __init__(self, process: Process, place: int, shown: Tensor | None, times: Times, words: str) -> None:
         self.process, self.place, self.shown, self.words = process, place, shown, f"at position {place}{words}"
         self.r, self.s, self.t = times
-        mask = process.noise.mask
-        self.clean = [token for token in range(process.vocab_size) if token != mask]
+        self.clean = [token for token in range(process.vocab_size) if token != process.noise.mask]
 
     def state(self, tokens: Tensor, t: float) -> Noisy:
         return _state(self.process, self.place, tokens, t, self.shown)
@@ -127,15 +118,12 @@ def _check_posteriors(at: _Position, late: Tensor, down: Tensor, report: Report)
     expected = torch.einsum("ri,ira->ra", mu[:, at.clean], down[:, tokens[:, 0]])
     noisy = at.state(tokens, at.t)
     s = torch.full_like(noisy.t, at.s)
-    for name, endpoint in (
-        ("leave-one-out posterior", LeaveOneOut(nu.log().expand(len(tokens), 1, -1))),
-        ("denoiser", Denoiser(mu.log().unsqueeze(1))),
-    ):
-        law = at.process.bridge(noisy, s, endpoint).dense()[:, 0]
-        report.close(f"the step from the {name} is exact {at.words}", law, expected)
-    stay = at.process.bridge(noisy, s, LeaveOneOut(nu.log().expand(len(tokens), 1, -1))).weights[..., 0]
-    bound = stay_bound(at.process, noisy, s)
-    report.note(f"no step stays less than its bound {at.words}", bool((stay >= bound - 1e-12).all()))
+    plugged = at.process.bridge(noisy, s, LeaveOneOut(nu.log().expand(len(tokens), 1, -1)))
+    averaged = at.process.bridge(noisy, s, Denoiser(mu.log().unsqueeze(1)))
+    for name, law in (("leave-one-out posterior", plugged), ("denoiser", averaged)):
+        report.close(f"the step from the {name} is exact {at.words}", law.dense()[:, 0], expected)
+    enough = plugged.weights[..., 0] >= stay_bound(at.process, noisy, s) - 1e-12
+    report.note(f"no step stays less than its bound {at.words}", bool(enough.all()))
 
 
 def _check_evidence(at: _Position, late: Tensor, report: Report) -> None:

@@ -24,10 +24,7 @@ def check_noise(noise: Noise, schedule: Schedule | None = None) -> Report:
     Raises:
         ValueError: If its vocabulary is too large to enumerate.
     """
-    if noise.vocab_size > MOST:
-        raise ValueError(
-            f"a check enumerates at most {MOST} tokens, got {noise.vocab_size}; build a smaller one for it"
-        )
+    check_size(noise)
     report = Report(f"noise {type(noise).__name__}")
     _check_law(noise, report)
     for chosen in (LinearSchedule(), CosineSchedule()) if schedule is None else (schedule,):
@@ -35,8 +32,16 @@ def check_noise(noise: Noise, schedule: Schedule | None = None) -> Report:
     return report
 
 
+def check_size(noise: Noise) -> None:
+    """Raise unless the vocabulary is small enough to enumerate."""
+    if noise.vocab_size > MOST:
+        raise ValueError(
+            f"a check enumerates at most {MOST} tokens, got {noise.vocab_size}; build a smaller one for it"
+        )
+
+
 def states_at(noise: Noise, t: float) -> Noisy:
-    """Every state at every position that has a law of its own, at time t."""
+    """Build every state at every position that has a law of its own, at time t."""
     length = noise.law().length or 1
     tokens = torch.arange(noise.num_states).unsqueeze(1).repeat(1, length)
     time = torch.full((len(tokens),), t, dtype=torch.float64)

@@ -55,37 +55,26 @@ def _check(objective: Objective, process: Process, kind: type[Posterior], report
     changed[:, 1:] = 0
     first, second = (objective.per_token(kind(value), x_0[:8], part, process) for value in (logits, changed))  # type: ignore[call-arg]
     report.close(f"the loss of a position depends on its own prediction alone {words}", first[:, 0], second[:, 0])
-    _check_minimum(objective, process, exact.logits, (x_0, noisy), kind, losses, report, words)  # type: ignore[attr-defined]
-    _check_roads(objective, process, kind, report, words)
-
-
-def _check_minimum(
-    objective: Objective, process: Process, logits: Tensor, batch: tuple[Tensor, object], kind: type[Posterior],
-    losses: Tensor, report: Report, words: str,
-) -> None:  # fmt: skip
-    """No sharper, flatter or tilted prediction has a lower mean loss, up to four standard errors (paired rows)."""
-    x_0, noisy = batch
-    tilt = torch.linspace(-0.5, 0.5, process.vocab_size, dtype=logits.dtype)
-    for name, other in (("a sharper", 1.3 * logits), ("a flatter", 0.7 * logits), ("a tilted", logits + tilt)):
-        other = torch.where(logits > -torch.inf, other, -torch.inf)
-        worse = (objective.per_token(kind(other), x_0, noisy, process) - losses).sum(-1)  # type: ignore[call-arg,arg-type]
-        gain, error = -float(worse.mean()), float(worse.std()) / len(worse) ** 0.5
+    right = exact.logits  # type: ignore[attr-defined]
+    tilt = torch.linspace(-0.5, 0.5, process.vocab_size, dtype=right.dtype)
+    for name, other in (("a sharper", 1.3 * right), ("a flatter", 0.7 * right), ("a tilted", right + tilt)):
+        other = torch.where(right > -torch.inf, other, -torch.inf)
+        worse = (objective.per_token(kind(other), x_0, noisy, process) - losses).sum(-1)  # type: ignore[call-arg]
+        gain, error = -float(worse.mean()), float(worse.std()) / len(worse) ** 0.5  # rows are paired
         why = f"it lowers the loss by {gain:.3g}, {gain / max(error, 1e-300):.1f} standard errors"
         report.note(f"{name} prediction than the exact one is not better {words}", gain <= 4 * error + 1e-12, why)
+    _check_split(objective, process, kind, report, words)
 
 
-def _check_roads(objective: Objective, process: Process, kind: type[Posterior], report: Report, words: str) -> None:
-    """A network costs the same whether it is called whole or split into features and head."""
+def _check_split(objective: Objective, process: Process, kind: type[Posterior], report: Report, words: str) -> None:
+    """Check that a network costs the same whether it is called whole or split into features and head."""
     torch.manual_seed(0)
     network = _Split(process.input_states, process.vocab_size)
     generator = torch.Generator().manual_seed(1)
     x_0 = Oracle(table_for(process), process).sample(16, generator)
     noisy = process.corrupted(x_0, objective.times(torch.full((16,), 0.5, dtype=torch.float64)), generator, None)
-
-    def whole(tokens: Tensor, time: Tensor, *others: Tensor) -> Tensor:
-        return network.head(network.features(tokens, time))  # type: ignore[no-any-return]
-
-    costs = [loss_at(DiffusionModel(part, process, predicts=kind), objective, x_0, noisy) for part in (network, whole)]
+    both = (network, lambda tokens, time, *others: network.head(network.features(tokens, time)))
+    costs = [loss_at(DiffusionModel(part, process, predicts=kind), objective, x_0, noisy) for part in both]
     report.close(f"a network costs the same whole and split {words}", costs[0].per_token, costs[1].per_token, 1e-5)
 
 

@@ -14,8 +14,8 @@ from tokenloom.testing.noises import check_noise
 from tokenloom.testing.report import Report
 
 ROWS = 2000
-FALSE_ALARM = 6.3e-5
-"""The probability that a law that holds is called broken, of each statistical check: four standard errors."""
+ERRORS = 4
+"""Standard errors allowed: a law that holds is called broken with probability 6.3e-5, by each statistical check."""
 
 
 def check_process(process: Process, seed: int = 0) -> Report:
@@ -32,22 +32,20 @@ def check_process(process: Process, seed: int = 0) -> Report:
         x_0 = model.sample(ROWS, torch.Generator().manual_seed(seed))
         found = nelbo(model, x_0, generator=torch.Generator().manual_seed(seed), batch=1000)
         exact = -model.log_likelihood(x_0)
-        excess = (found.per_sequence - exact).mean().item()
-        error = (found.per_sequence - exact).std().item() / math.sqrt(ROWS)
+        paid = found.per_sequence - exact
+        excess, error = paid.mean().item(), paid.std().item() / math.sqrt(ROWS)
         below = f"it is {-excess:.3g} nats below, {-excess / error:.1f} standard errors"
-        report.note(f"the bound of a {predicts.__name__} is never below -log p", excess > -4 * error, below)
+        report.note(f"the bound of a {predicts.__name__} is never below -log p", excess > -ERRORS * error, below)
         if process.tight:
             words = f"it is {excess:.3g} nats above, {excess / error:.1f} standard errors"
-            report.note(f"the bound of an exact {predicts.__name__} is -log p", abs(excess) < 4 * error, words)
+            report.note(f"the bound of an exact {predicts.__name__} is -log p", abs(excess) < ERRORS * error, words)
     return report
 
 
 def table_for(process: Process, seed: int = 1) -> Tensor:
-    """A random law of two (or as many as the noise has) correlated clean tokens."""
-    length = process.noise.law().length or 2
-    logits = torch.randn(
-        [process.vocab_size] * length, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
-    )
+    """Draw a law of two (or as many as the noise has) correlated clean tokens."""
+    length, generator = process.noise.law().length or 2, torch.Generator().manual_seed(seed)
+    logits = torch.randn([process.vocab_size] * length, generator=generator, dtype=torch.float64)
     mask = process.mask_in_vocabulary
     for axis in range(length) if mask is not None else ():
         logits.select(axis, mask).fill_(-torch.inf)  # type: ignore[arg-type]

@@ -1,11 +1,11 @@
-"""What a checker found, in sentences."""
+"""The report of a checker, in sentences."""
 
 from dataclasses import dataclass, field
 
 from torch import Tensor
 
 TOLERANCE = 1e-9
-"""How far a law that is computed in float64 may be off."""
+"""The largest error of a law that is computed in float64."""
 
 
 @dataclass
@@ -13,7 +13,7 @@ class Report:
     """The laws that were checked; true where all of them hold, and printed one sentence per law."""
 
     what: str
-    """What was checked."""
+    """The part that was checked, in words."""
     laws: list[tuple[str, str]] = field(default_factory=list)
     """Each law with what breaks it, empty where it holds."""
 
@@ -42,7 +42,3 @@ class Report:
             return
         worst = float((actual - expected).abs().nan_to_num(nan=float("inf")).max()) if actual.numel() else 0.0
         self.note(law, worst <= tolerance, f"off by {worst:.2g}, allowed is {tolerance:g}")
-
-    def refused(self, law: str, error: Exception) -> None:
-        """Add a law whose computation raised an error."""
-        self.note(law, False, f"{type(error).__name__}: {error}")

@@ -19,7 +19,7 @@ ROWS, STEPS, TOKENS = 4000, 64, 3
 EQUAL = 0.9
 """The probability that all tokens of a row are equal: what a kernel forgets of their joint law shows at once."""
 BIAS = 0.06
-"""What `STEPS` steps may be off by: a sampler whose error falls like n^-1/2 is allowed as much."""
+"""The bias allowed after `STEPS` steps: a sampler whose error falls like n^-1/2 has as much."""
 
 
 def check_sampler(kernel: Kernel, process: Process | None = None, seed: int = 0) -> Report:
@@ -31,18 +31,17 @@ def check_sampler(kernel: Kernel, process: Process | None = None, seed: int = 0)
     Raises:
         ValueError: If the kernel supports no process to check it with.
     """
-    process = process or next((found for found in _processes() if kernel.supports(found)), None)
+    known = (kind(TOKENS) for kind in (Uniform, Masked, AbsorbingUniform, MaxCoupling, MaskedUniform, Hybrid))
+    process = process or next((found for found in known if kernel.supports(found)), None)
     if process is None:
         raise ValueError(f"{kernel.name} supports none of the processes it could be checked with; pass one")
     report = Report(f"sampler {kernel.name} under {process.title}")
     table = _correlated(process)
-    model = Oracle(table, process)
-    sampler = _sampler(kernel)
-    rows = RowGenerators.spawn(seed, 8)
-    together = sampler.run(model, 8, generator=rows).tokens
-    alone = sampler.run(model, 1, generator=RowGenerators.spawn(seed, 1)).tokens
+    model, sampler = Oracle(table, process), _sampler(kernel)
+    together, again, alone = (
+        sampler.run(model, batch, generator=RowGenerators.spawn(seed, batch)).tokens for batch in (8, 8, 1)
+    )
     report.note("a row does not depend on its batch", bool((together[0] == alone[0]).all()))
-    again = sampler.run(model, 8, generator=RowGenerators.spawn(seed, 8)).tokens
     report.note("the same seeds draw the same tokens", bool((together == again).all()))
     given = torch.zeros(table.ndim, dtype=torch.bool)
     given[0] = True
@@ -64,14 +63,13 @@ def _check_law(sampler: Sampler, model: Oracle, table: Tensor, report: Report, s
         flat = flat * table.shape[place] + drawn[:, place]
     found = torch.bincount(flat, minlength=table.numel()).double() / ROWS
     distance = float((found - table.flatten()).abs().sum()) / 2
-    noise = math.sqrt(table.numel() / (2 * math.pi * ROWS)) + 4 / math.sqrt(4 * ROWS)
-    allowed = noise + BIAS
+    allowed = math.sqrt(table.numel() / (2 * math.pi * ROWS)) + 4 / math.sqrt(4 * ROWS) + BIAS
     why = f"total variation {distance:.3f} from p_0, {allowed:.3f} is allowed; say in `exact` that it is not"
     report.note("it calls itself exact, and samples p_0", distance < allowed, why)
 
 
 def _correlated(process: Process) -> Tensor:
-    """A law of two tokens (or as many as the noise has laws) that are mostly equal."""
+    """Build a law of two tokens (or as many as the noise has laws) that are mostly equal."""
     base = table_for(process)
     possible = base.sum(tuple(range(1, base.ndim))) > 0
     equal = torch.zeros_like(base)
@@ -81,12 +79,7 @@ def _correlated(process: Process) -> Tensor:
 
 
 def _sampler(kernel: Kernel) -> Sampler:
-    if isinstance(kernel, Corrector):
-        steps = STEPS + (STEPS - 1) * kernel.evaluations
-        return Sampler(corrector=kernel, steps=steps, show_given="clean")
-    assert isinstance(kernel, Predictor)
-    return Sampler(kernel, steps=STEPS, show_given="clean")
-
-
-def _processes() -> list[Process]:
-    return [kind(TOKENS) for kind in (Uniform, Masked, AbsorbingUniform, MaxCoupling, MaskedUniform, Hybrid)]
+    if isinstance(kernel, Predictor):
+        return Sampler(kernel, steps=STEPS, show_given="clean")
+    assert isinstance(kernel, Corrector)
+    return Sampler(corrector=kernel, steps=STEPS + (STEPS - 1) * kernel.evaluations, show_given="clean")

@@ -26,10 +26,10 @@ from torch import Generator, Tensor
 from tokenloom.drawing.randomness import RowGenerators, derive_seed
 from tokenloom.models.evaluating import evaluating
 from tokenloom.models.protocol import Model
-from tokenloom.objectives.bound import Bound
 from tokenloom.objectives.cross_entropy import CrossEntropy
 from tokenloom.objectives.head_loss import loss_at
 from tokenloom.objectives.likelihood import nelbo
+from tokenloom.objectives.nelbo import Bound
 from tokenloom.posteriors import Score
 from tokenloom.samplers.predictors.greedy_tail import GreedyTail
 from tokenloom.samplers.sampler import Sampler

@@ -30,10 +30,7 @@ class ForwardBackward(Corrector):
     """The share of the signal that is lost and regained."""
 
     needs = "a Markov process without an auxiliary variable"
-
-    @property
-    def exact(self) -> bool:
-        return False
+    exact = False
 
     @classmethod
     def supports(cls, process: Process) -> bool:

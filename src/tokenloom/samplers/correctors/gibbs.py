@@ -17,6 +17,7 @@ from abc import abstractmethod
 from dataclasses import dataclass
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from tokenloom.couplings.steps import marginal
@@ -25,9 +26,8 @@ from tokenloom.drawing.log_space import log_total
 from tokenloom.drawing.randomness import Randomness, uniform
 from tokenloom.posteriors import LeaveOneOut, gibbs_conditional
 from tokenloom.process import Process
-from tokenloom.samplers.evaluator import Evaluator, LazyPrediction
-from tokenloom.samplers.kernel import CORRECTORS, Corrector, in_doubt, uniform_pair
-from tokenloom.samplers.local_prediction import LocalPrediction
+from tokenloom.samplers.evaluator import Evaluator, LazyPrediction, LocalPrediction
+from tokenloom.samplers.kernel import CORRECTORS, Corrector, InDoubt, uniform_pair
 from tokenloom.samplers.selection import gumbel, smallest
 from tokenloom.state import Noisy
 from tokenloom.support.checks import check_least
@@ -35,24 +35,17 @@ from tokenloom.types import PerPosition
 
 
 @dataclass(frozen=True)
-class Gibbs(Corrector):
-    """What the scans share."""
+class Gibbs(InDoubt, Corrector):
+    """A scan, which redraws positions that a subclass chooses."""
 
     steps: int = 1
     """Corrector steps after each predictor step, m."""
     parallel: int = 1
     """Positions redrawn at once, k."""
 
-    needs = "a process that leaves every token in doubt"
-
     @property
     def exact(self) -> bool:
-        """Positions that are redrawn at once do not see each other: several leave p_t only nearly invariant."""
-        return self.parallel == 1
-
-    @classmethod
-    def supports(cls, process: Process) -> bool:
-        return in_doubt(process)
+        return self.parallel == 1  # positions redrawn at once do not see each other: p_t is only nearly invariant
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -64,7 +57,7 @@ class Gibbs(Corrector):
 
     @abstractmethod
     def choose(self, prediction: LazyPrediction, order: PerPosition, index: int) -> LocalPrediction:
-        """The positions to redraw, with the prediction at each."""
+        """Choose the positions to redraw, and return the prediction at each."""
 
     def correct(self, evaluate: Evaluator, noisy: Noisy, generator: Randomness | None, call: int) -> Noisy:
         process = evaluate.process
@@ -85,9 +78,7 @@ class Informed(Gibbs):
     temperature: float = 0.0
     """0 takes the smallest margins; above, margin / temperature + Gumbel noise decides."""
 
-    @property
-    def exact(self) -> bool:
-        return False
+    exact = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -128,23 +119,23 @@ class DeterministicScan(Gibbs):
 
 
 def margins(local: LocalPrediction, noisy: Noisy, process: Process) -> PerPosition:
-    """The margin of every position, +inf where it is given."""
-    logits, own_index = local.posterior.logits.squeeze(1), local.noisy.tokens
-
-    def margin(part: slice) -> Tensor:
-        if not process.uniform_noise:
-            rows = LeaveOneOut(logits[part].unsqueeze(1))
-            law = gibbs_conditional(rows, local.noisy.sequences(part), process).double().squeeze(1)
-            return law.gather(-1, own_index[part]) - law.scatter(-1, own_index[part], -torch.inf).amax(-1, keepdim=True)
-        own = logits[part].gather(-1, own_index[part])
-        others = logits[part].float().scatter(-1, own_index[part], -torch.inf)
-        best, own = others.amax(-1, keepdim=True).double(), own.double()
-        total = torch.logaddexp(log_total(others).unsqueeze(-1).double(), own)
-        alpha = local.of_row(noisy.alpha_t)[part, None]
-        own, best = (
-            torch.log(alpha * (value - total).exp() + (1 - alpha) / process.vocab_size) for value in (own, best)
-        )
-        return own - best
-
-    values = by_chunks(len(logits), logits.shape[1], margin, CACHED)
+    """Return the margin of every position, +inf where it is given."""
+    logits = local.posterior.logits.squeeze(1)
+    values = by_chunks(
+        len(logits), logits.shape[1], lambda part: _margin(logits[part], local.noisy.sequences(part), process), CACHED
+    )
     return local.where.put(torch.full_like(noisy.tokens, torch.inf, dtype=torch.float64), values)
+
+
+def _margin(logits: Float[Tensor, "positions vocab"], noisy: Noisy, process: Process) -> Float[Tensor, "positions 1"]:
+    """Return the margin of each position; for uniform noise from its largest entries alone."""
+    index = noisy.tokens
+    if not process.uniform_noise:
+        law = gibbs_conditional(LeaveOneOut(logits.unsqueeze(1)), noisy, process).double().squeeze(1)
+        return law.gather(-1, index) - law.scatter(-1, index, -torch.inf).amax(-1, keepdim=True)
+    others = logits.float().scatter(-1, index, -torch.inf)
+    best, own = others.amax(-1, keepdim=True).double(), logits.gather(-1, index).double()
+    total = torch.logaddexp(log_total(others).unsqueeze(-1).double(), own)
+    alpha = noisy.alpha_t[:, None]
+    own, best = (torch.log(alpha * (value - total).exp() + (1 - alpha) / process.vocab_size) for value in (own, best))
+    return own - best

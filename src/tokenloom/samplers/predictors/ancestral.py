@@ -31,7 +31,7 @@ class Ancestral(Predictor):
     """The bridge of the process."""
 
     through: Literal["model", "plug-in", "marginalised"] = "model"
-    """What the bridge is made from: the leave-one-out posterior, the denoiser, or what the model predicts."""
+    """The posterior that the bridge takes: the leave-one-out, the denoiser, or whichever the model predicts."""
 
     def check(self, model: Model) -> None:
         super().check(model)

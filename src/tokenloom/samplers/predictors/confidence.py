@@ -18,9 +18,8 @@ from torch import Tensor
 
 from tokenloom.drawing.randomness import Randomness
 from tokenloom.posteriors import Denoiser
-from tokenloom.process import Process
 from tokenloom.samplers.evaluator import Evaluator
-from tokenloom.samplers.kernel import PREDICTORS, Predictor, uniform_pair
+from tokenloom.samplers.kernel import PREDICTORS, MaskedOnly, Predictor, uniform_pair
 from tokenloom.samplers.selection import gumbel, smallest
 from tokenloom.state import Noisy
 from tokenloom.types import PerRow
@@ -28,19 +27,13 @@ from tokenloom.types import PerRow
 
 @PREDICTORS.register("confidence")
 @dataclass(frozen=True)
-class Confidence(Predictor):
+class Confidence(MaskedOnly, Predictor):
     """The surest first."""
 
     score: Literal["probability", "margin", "entropy"] = "probability"
-    """How sure a prediction is: its largest probability, the lead of the largest, or minus its entropy."""
+    """The confidence of a prediction: its largest probability, the lead of the largest, or minus its entropy."""
     temperature: float = 0.0
-    """Noise on the order."""
-
-    needs = "a process whose lost tokens become the mask"
-
-    @classmethod
-    def supports(cls, process: Process) -> bool:
-        return process.masking and not process.lifted
+    """The scale of Gumbel noise on the order; 0 takes the surest."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -51,6 +44,7 @@ class Confidence(Predictor):
         process, free = evaluate.process, noisy.free
         order, token = uniform_pair(noisy, generator)
         hidden = process.evidence(noisy) == 0
+        # 10 (1 - 0.9) is below 1 in floating point, and means one: 1e-9 lifts it.
         visible = torch.floor(free.sum(1, keepdim=True) * process.alpha(s)[:, None] + 1e-9).long()
         count = visible - (free & ~hidden).sum(1, keepdim=True)
         asked = hidden & (count > 0)

@@ -15,28 +15,20 @@ from tokenloom.drawing.randomness import Randomness, uniform
 from tokenloom.posteriors import Denoiser
 from tokenloom.process import Process
 from tokenloom.samplers.evaluator import Evaluator
-from tokenloom.samplers.kernel import PREDICTORS, Predictor, uniform_markov
+from tokenloom.samplers.kernel import PREDICTORS, Predictor, UniformOnly
 from tokenloom.state import Noisy
 from tokenloom.types import PerPosition, PerRow
 
 
 @PREDICTORS.register("dndm")
 @dataclass(frozen=True)
-class DNDM(Predictor):
+class DNDM(UniformOnly, Predictor):
     """Transition times that are drawn once."""
 
-    needs = "a Markov process with uniform noise"
-
-    @property
-    def exact(self) -> bool:
-        return False
-
-    @classmethod
-    def supports(cls, process: Process) -> bool:
-        return uniform_markov(process)
+    exact = False
 
     def begin(self, process: Process, noisy: Noisy, generator: Randomness | None) -> PerPosition:
-        """Times up to the state's own: what has not come by then comes below."""
+        """Draw times up to the state's own: what has not come by then comes below."""
         u = uniform(tuple(noisy.tokens.shape), generator, noisy.tokens.device)
         alpha = noisy.alpha_t[:, None]
         return process.time_at(alpha + (1 - alpha) * u).minimum(noisy.t[:, None])

@@ -31,6 +31,7 @@ from tokenloom.state import Noisy
 from tokenloom.types import PerPosition, PerRow
 
 SMALLEST_LEVEL = 1e-6
+"""The level below which ancestral steps stand in for jumps, as above."""
 
 
 @PREDICTORS.register("gillespie")
@@ -41,7 +42,7 @@ class Gillespie(Predictor):
     floor: float = 1e-3
     """The time below which the driver's ancestral steps end the chain."""
 
-    needs = "a process that jumps at rates with a known integral"
+    needs = "a process whose jump rates have a known integral"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -67,10 +68,9 @@ class Gillespie(Predictor):
     def _advance(
         self, evaluate: Evaluator, noisy: Noisy, stop: PerRow, rows: Tensor, generator: Randomness | None
     ) -> Noisy:
-        """Every active row goes to its next proposal, or to where it stops."""
-        process = evaluate.process
+        """Take every active row to its next proposal, or to where it stops."""
+        process, path = evaluate.process, evaluate.process.path
         numbers = uniform((len(rows), 4), generator, noisy.tokens.device)
-        path = process.path
         assert isinstance(path, Clocked)
         pace = torch.where(movable(process, noisy), path.pace(process, noisy), 0)[rows]
         total = pace.sum(1)
@@ -89,12 +89,12 @@ class Gillespie(Predictor):
 
 
 def _ancestral(evaluate: Evaluator, noisy: Noisy, s: PerRow, generator: Randomness | None) -> Noisy:
-    """An ancestral step to s, if the rows (all at one time here) are above it."""
+    """Take an ancestral step to s, if the rows (all at one time here) are above it."""
     return Ancestral().step(evaluate, noisy, s, generator) if bool((noisy.t > s).all()) else noisy
 
 
 def _thinned(process: Process, noisy: Noisy, rates: Rates) -> Mixture:
-    """The law of a proposal: each branch with probability rate / rate of the clock, else stay."""
+    """Return the law of a proposal: each branch with probability rate / rate of the clock, else stay."""
     bound = rate_bound(process, noisy)
     share = rates.weights / torch.where(bound > 0, bound, 1).unsqueeze(-1)
     stay = (1 - share.sum(-1)).clamp(min=0)
@@ -102,6 +102,6 @@ def _thinned(process: Process, noisy: Noisy, rates: Rates) -> Mixture:
 
 
 def _chosen(pace: PerPosition, u: PerRow) -> Tensor:
-    """The position at which the cumulative pace of each row exceeds a share u of the whole."""
+    """Return the position at which the cumulative pace of each row exceeds a share u of the whole."""
     cumulative = pace.cumsum(1)
     return (cumulative > u[:, None] * cumulative[:, -1:]).int().argmax(1)

@@ -28,9 +28,7 @@ class GreedyTail(Predictor):
     inner: Predictor = field(default_factory=Ancestral)
     """The predictor of all steps but the last."""
 
-    @property
-    def exact(self) -> bool:
-        return False
+    exact = False
 
     def prepare(self, model: Model) -> Model:
         self.check(model)

@@ -32,9 +32,9 @@ class MUDM(Predictor):
     resample: bool = False
     """Redraw tau after every step."""
     noise: str = "uniform"
-    """What a lost token of a masked model looks like on the way, by its registered name; `hybrid` needs `resample`."""
+    """The noise that a masked model's lost tokens show, by its registered name; `hybrid` needs `resample`."""
 
-    needs = "a masked process"
+    needs = "a masked process or one with transition times"
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -21,7 +21,7 @@ from tokenloom.drawing.randomness import Randomness, uniform
 from tokenloom.posteriors import LeaveOneOut
 from tokenloom.process import Process
 from tokenloom.samplers.evaluator import Evaluator
-from tokenloom.samplers.kernel import PREDICTORS, Predictor, in_doubt, uniform_pair
+from tokenloom.samplers.kernel import PREDICTORS, InDoubt, Predictor, uniform_pair
 from tokenloom.samplers.selection import gumbel, smallest
 from tokenloom.state import Noisy
 from tokenloom.types import PerRow
@@ -29,16 +29,15 @@ from tokenloom.types import PerRow
 
 @PREDICTORS.register("planned")
 @dataclass(frozen=True)
-class Planned(Predictor):
+class Planned(InDoubt, Predictor):
     """Positions by the planner, tokens by the leave-one-out posterior."""
 
     needs = "a process without a mask that leaves every token in doubt"
+    ends_predicted = False
 
     @classmethod
     def supports(cls, process: Process) -> bool:
-        return in_doubt(process) and process.mask is None
-
-    ends_predicted = False
+        return super().supports(process) and process.mask is None
 
     def step(self, evaluate: Evaluator, noisy: Noisy, s: PerRow, generator: Randomness | None) -> Noisy:
         process = evaluate.process

@@ -19,9 +19,8 @@ from tokenloom.couplings.mixtures import branches
 from tokenloom.couplings.steps import bridge, stay_bound
 from tokenloom.drawing.randomness import Randomness
 from tokenloom.posteriors import Denoiser
-from tokenloom.process import Process
 from tokenloom.samplers.evaluator import Evaluator
-from tokenloom.samplers.kernel import PREDICTORS, Predictor, in_doubt, uniform_pair
+from tokenloom.samplers.kernel import PREDICTORS, InDoubt, Predictor, uniform_pair
 from tokenloom.state import Noisy
 from tokenloom.support.checks import check_shares
 from tokenloom.types import PerRow
@@ -29,19 +28,13 @@ from tokenloom.types import PerRow
 
 @PREDICTORS.register("psi")
 @dataclass(frozen=True)
-class Psi(Predictor):
+class Psi(InDoubt, Predictor):
     """kappa bridge + (1 - kappa) forward."""
 
     kappa: float = 0.95
     """The share of the bridge."""
     since: float = 1.0
     """Superpose only at times t up to this; before, the bridge alone."""
-
-    needs = "a process that leaves every token in doubt"
-
-    @classmethod
-    def supports(cls, process: Process) -> bool:
-        return in_doubt(process)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -30,11 +30,7 @@ class Resampled(Predictor):
     """Resampled auxiliary variable: ReAUDM for an absorbing sequence, MUDM with resampled times."""
 
     needs = "a process with an auxiliary variable"
-
-    @property
-    def exact(self) -> bool:
-        """Redrawing aux position by position forgets how the positions of x_0 depend on each other."""
-        return False
+    exact = False  # redrawing aux position by position forgets how the positions of x_0 depend on each other
 
     @classmethod
     def supports(cls, process: Process) -> bool:

@@ -24,9 +24,8 @@ import torch
 
 from tokenloom.drawing.randomness import Randomness
 from tokenloom.posteriors import Denoiser
-from tokenloom.process import Process
 from tokenloom.samplers.evaluator import Evaluator
-from tokenloom.samplers.kernel import PREDICTORS, Predictor, uniform_pair
+from tokenloom.samplers.kernel import PREDICTORS, MaskedOnly, Predictor, uniform_pair
 from tokenloom.state import Noisy
 from tokenloom.support.checks import check_shares
 from tokenloom.types import PerRow
@@ -34,25 +33,19 @@ from tokenloom.types import PerRow
 
 @PREDICTORS.register("remasking")
 @dataclass(frozen=True)
-class Remasking(Predictor):
+class Remasking(MaskedOnly, Predictor):
     """ReMDM with its schedules."""
 
     schedule: Literal["cap", "rescale", "switch", "loop"] = "rescale"
-    """How much is remasked when, as above."""
+    """The schedule of sigma, as above."""
     eta: float = 0.05
     """The cap, or the share of sigma_max."""
     switch: float = 0.55
-    """Remask only from here on down (switch)."""
+    """The time from which on down the schedule `switch` remasks."""
     loop_start: float = 0.55
-    """Where the loop begins (loop)."""
+    """The time at which the schedule `loop` begins to loop."""
     loop_end: float = 0.05
-    """Where the loop ends (loop)."""
-
-    needs = "a process whose lost tokens become the mask"
-
-    @classmethod
-    def supports(cls, process: Process) -> bool:
-        return process.masking and not process.lifted
+    """The time at which the schedule `loop` ends its loop."""
 
     @property
     def exact(self) -> bool:
@@ -77,7 +70,7 @@ class Remasking(Predictor):
         return process.move_to(noisy, local.draw(remasked, token), s)
 
     def _level_time(self, t: PerRow) -> PerRow:
-        """The time whose level the chain has at grid time t: itself, except in the loop."""
+        """Return the time whose level the chain has at grid time t: itself, except in the loop."""
         if self.schedule != "loop":
             return t
         after = t * self.loop_start / self.loop_end

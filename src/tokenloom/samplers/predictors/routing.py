@@ -20,7 +20,7 @@ from tokenloom.drawing.randomness import Randomness, uniform
 from tokenloom.posteriors import Denoiser
 from tokenloom.process import Process
 from tokenloom.samplers.evaluator import Evaluator
-from tokenloom.samplers.kernel import PREDICTORS, Predictor, uniform_markov, uniform_pair
+from tokenloom.samplers.kernel import PREDICTORS, Predictor, UniformOnly, uniform_pair
 from tokenloom.samplers.selection import smallest
 from tokenloom.state import Noisy
 from tokenloom.types import Flags, PerRow
@@ -28,18 +28,10 @@ from tokenloom.types import Flags, PerRow
 
 @PREDICTORS.register("routing")
 @dataclass(frozen=True)
-class Routing(Predictor):
+class Routing(UniformOnly, Predictor):
     """Confidence decides what is denoised."""
 
-    needs = "a Markov process with uniform noise"
-
-    @property
-    def exact(self) -> bool:
-        return False
-
-    @classmethod
-    def supports(cls, process: Process) -> bool:
-        return uniform_markov(process)
+    exact = False
 
     def begin(self, process: Process, noisy: Noisy, generator: Randomness | None) -> Flags:
         return torch.zeros_like(noisy.tokens, dtype=torch.bool)
