@@ -32,13 +32,15 @@ from tokenloom.support.registry import Directory
 from tokenloom.training.build import build_model, resolve
 from tokenloom.training.config import TrainConfig
 from tokenloom.training.recipes import RECIPES, recipe
+from tokenloom.web.requests import Draw
+from tokenloom.web.views import VIEWS
 
 pytestmark = pytest.mark.usefixtures("as_a_user")  # as readers run it; shape checks are on in the other tests
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "extending.md").read_text()
 REGISTRIES: list[Directory[Any]] = [
     NOISES, COUPLINGS, PROCESSES, SCHEDULES, PREDICTORS, CORRECTORS, OBJECTIVES, NETWORKS, SOURCES, JUDGES, RECIPES,
-    TASKS, COMMANDS,
+    TASKS, VIEWS, COMMANDS,
 ]  # fmt: skip
 SECTIONS = dict(re.findall(r"^## (An? [a-z ]+)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL))
 Paste = Callable[[str], ModuleType]
@@ -215,6 +217,15 @@ def test_a_task(paste: Paste, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     main(["evaluate", run, "--task", "repeats", "--repeats.count", "2", "--repeats.steps", "2", "--out", str(tmp_path)])
     assert "model: " in capsys.readouterr().out
     assert 0 <= json.loads((tmp_path / "repeats.json").read_text())["model"] <= 1
+
+
+def test_a_view(paste: Paste) -> None:
+    paste("A view")
+    view = VIEWS["markov"]()
+    assert view.layout(16) == {"kind": "pixels", "side": 4}
+    assert view.layout(17) is None
+    with pytest.raises(ValueError, match="markov data has no rules"):
+        view.program(Draw("run", tries=2), "'ancestral'", "run", 16)
 
 
 def test_a_command(paste: Paste, capsys: pytest.CaptureFixture[str]) -> None:

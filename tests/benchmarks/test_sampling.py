@@ -44,9 +44,8 @@ def test_every_sampler_and_peer_is_measured(capsys: pytest.CaptureFixture[str], 
 def test_larger_batches_take_a_few_steps_of_the_same_grid_plain_and_compiled(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rows and positions are padded as for a compiled network; that code is generated, other tests show."""
+    """Other tests show that code is generated."""
     monkeypatch.setattr(compiled, "_compiled", lambda backend: compiled._run)
-    monkeypatch.setattr(compiled, "_keep_code", lambda: None)
     rows = measured("--batches", "3", "--only", "MDM, top", "--compile", capsys=capsys)
     assert [(row["batch"], row["steps"], row["compiled"]) for row in rows] == [(3, 3, False), (3, 3, True)]
 

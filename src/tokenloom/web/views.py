@@ -25,7 +25,6 @@ class View(ABC):
     def layout(self, length: int | None) -> dict[str, Any] | None:
         """Return how the page draws `length` tokens: the `kind` in views.js and its sizes; None if they do not fit."""
 
-    @abstractmethod
     def solve(
         self,
         model: DiffusionModel,
@@ -40,10 +39,11 @@ class View(ABC):
         Returns:
             The `tokens`, their `evaluations`, the number of `tries` and whether they are `solved`.
         """
+        raise ValueError(f"{self.name} data has no rules that a sequence could obey; draw once instead")
 
-    @abstractmethod
     def program(self, request: Draw, settings: str, name: str, length: int) -> str:
         """Return Python lines that leave in `tokens` what `solve` draws; `settings` is for `tl.Sampler.parse`."""
+        raise ValueError(f"{self.name} data has no rules that a sequence could obey; draw once instead")
 
 
 VIEWS: Registry[View] = Registry("view", "tokenloom.views", "tokenloom.web.views")
