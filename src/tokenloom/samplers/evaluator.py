@@ -77,7 +77,9 @@ class LocalPrediction:
 
     def draw_from(self, law: Mixture, tokens: Tokens, branch: PerPosition, token: PerPosition) -> Tokens:
         """Replace the tokens of these positions by draws from a law over them."""
-        return self.put(tokens, law.invert(self.of_position(branch), self.of_position(token)))
+        row, column = self.where.row, self.where.column
+        drawn = law.invert(branch[row, column].unsqueeze(1), token[row, column].unsqueeze(1))
+        return tokens.index_put((row, column), drawn.squeeze(1))
 
 
 class Evaluator:
