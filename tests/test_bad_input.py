@@ -61,6 +61,8 @@ CASES: list[tuple[str, Callable[[], object], str]] = [
     ("max coupling forward", lambda: tl.MaxCoupling(K).forward(NOISY, HALF + 0.1), "MaxCoupling is not Markov: x_t depends on x_0 beyond x_s"),
     ("left to right forward", lambda: tl.LeftToRight(K).forward(NOISY, HALF + 0.1), "LeftToRight is not Markov: x_t depends on x_0 beyond x_s"),
     ("left to right bridge", lambda: tl.LeftToRight(K).bridge(NOISY, HALF / 2, tl.LeaveOneOut(LOGITS)), "LeftToRight has no bridge: .* use the autoregressive sampler"),
+    ("a clean sequence of another length", lambda: tl.MaxCoupling(K).forward_rates(NOISY, TOKENS[:, :2]), r"x_0 must .* shape \[1, 3\], got \[1, 2\]"),
+    ("one row of a generator per row", lambda: tl.draw(torch.zeros(K), tl.RowGenerators([0])), "generators for 1 rows, but the batch has no rows"),
     ("left to right rates", lambda: tl.LeftToRight(K).reverse_rates(NOISY, tl.LeaveOneOut(LOGITS)), "LeftToRight has no reverse rates"),
     ("left to right forward rates", lambda: tl.LeftToRight(K).forward_rates(NOISY), "LeftToRight is not Markov"),
     ("an oracle from left to right", lambda: tl.Oracle(torch.full((K,), 0.2), tl.LeftToRight(K)), "an oracle sees every position, and under LeftToRight a prediction"),

@@ -216,6 +216,9 @@ class Process(Capabilities):
     def forward_rates(self, noisy: Noisy, x_0: Tokens | None = None) -> Rates:
         """Return rates of the noising chain; the maximal coupling needs x_0."""
         self.check_state(noisy)
+        if x_0 is not None:
+            self.check_clean(x_0)
+            check_same_shape("x_0", x_0, noisy.tokens)
         return steps.forward_rates(self, noisy, x_0)
 
     @checked

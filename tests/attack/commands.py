@@ -43,7 +43,7 @@ NAMES: dict[str, Iterable[str]] = {
 SHARES = {"train": 6, "sample": 5, "evaluate": 5, "frontier": 4, "probe": 3, "solve": 3, "play": 0, "evidence": 0}
 """How often a command is tried, against the others; never a server, which serves until it is stopped, nor what trains
 for hours."""
-NEVER = ("--help", "--compile")
+NEVER = ("--help", "--compile", "--run.compile")
 """Options that are not tried: a compiler writes where the attack forbids it, and takes minutes."""
 ENDLESS = ("--max-steps", "--max-minutes", "--minutes", "--tries", "--run.wandb", "--workers")
 """Options whose large values are legitimate, and take forever (or a network)."""

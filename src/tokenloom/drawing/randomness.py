@@ -42,8 +42,9 @@ class RowGenerators:
 
     def uniform(self, shape: tuple[int, ...]) -> Float[Tensor, "*shape"]:
         """Draw one row of numbers from each generator."""
-        if shape[0] != len(self.rows):
-            raise ValueError(f"there are generators for {len(self.rows)} rows, but the batch has {shape[0]}")
+        rows = shape[0] if shape else "no rows"
+        if rows != len(self.rows):
+            raise ValueError(f"there are generators for {len(self.rows)} rows, but the batch has {rows}")
         numbers = torch.empty(shape, device=self.device, dtype=torch.float64)
         for row, generator in zip(numbers.unbind(), self.rows, strict=True):
             row.uniform_(generator=generator)
