@@ -1,27 +1,23 @@
-"""Networks of other libraries with random weights, imported as their checkpoints are."""
+"""Networks of other libraries with random weights, in the form that an import gives them."""
 
 import torch
 from torch import nn
 
 from benchmarks.size import Size
-from tokenloom.models.interop import ddit
 from tokenloom.nn.dit import DiT
 from tokenloom.nn.masked_lm import MaskedLM, MaskedLMConfig
-
-CONDITION = 128
+from tokenloom.nn.transformer import TransformerConfig
 
 
 def mdlm_network(size: Size) -> nn.Module:
     """MDLM: a mask outside the vocabulary, the time folded away."""
-    sizes = ddit.Sizes(size.vocab + 1, size.width, size.depth, CONDITION, size.heads, 0, "none")
-    generator = torch.Generator().manual_seed(0)
-    tensors = {
-        name: torch.randn(shape, generator=generator) * (2 / size.width**0.5 if "linear" in name else 0.02)
-        for name, shape in ddit.shapes(sizes).items()
-    }
-    config = ddit.dit_config(sizes, size.vocab, size.vocab + 1, size.length, size.heads, "zero")
+    config = TransformerConfig(
+        size.vocab, size.vocab + 1, size.length, size.width, size.depth, size.heads, dropout=0.0, time=False
+    )
     network = DiT(config).eval()
-    network.load_state_dict(ddit.to_dit(tensors, config))
+    generator = torch.Generator().manual_seed(0)
+    for name, parameter in network.named_parameters():
+        nn.init.normal_(parameter, std=2 / size.width**0.5 if name.startswith("head.") else 0.02, generator=generator)
     return network
 
 

@@ -1,7 +1,9 @@
 """`tokenloom evidence`: train and measure what is missing, judge the claims and render the page."""
 
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
@@ -16,19 +18,20 @@ from evidence.page import effect_words, write_page
 from evidence.results import Task, collect, is_measured, measure_tasks, trains
 from evidence.runs import Place, Run, is_trained, train_runs
 from evidence.settings import Scale
-from tokenloom.cli.ranks import on_its_own, ranks
+from tokenloom.cli.ranks import ranks
 from tokenloom.evaluation.spreading import spread
-from tokenloom.support.checks import nearest
 from tokenloom.support.display import Display
 from tokenloom.support.extras import optional
 from tokenloom.support.files import check_writable
-from tokenloom.support.words import counted
+from tokenloom.support.words import counted, nearest
 
 FOLDER = Path(__file__).parent
 KEPT = FOLDER / "results"
 DOCS = FOLDER.parent / "docs"
 CLOSING = FOLDER / "closing.md"
 """What the page ends with."""
+VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "ROLE_RANK", "ROLE_WORLD_SIZE")
+"""The environment variables that torchrun sets, besides those that begin with TORCHELASTIC."""
 
 
 def evidence(
@@ -153,3 +156,14 @@ def verdict_table(claims: Sequence[Claim], records: Records) -> Table:
                 "", f"{part.what}{role}", part.setting, effect_words(part, records), part.verdict(records), style="dim"
             )
     return table
+
+
+@contextmanager
+def on_its_own() -> Iterator[None]:
+    """Hide the other ranks inside the block, for work that would otherwise join them."""
+    names = [name for name in os.environ if name in VARIABLES or name.startswith("TORCHELASTIC")]
+    hidden = {name: os.environ.pop(name) for name in names}
+    try:
+        yield
+    finally:
+        os.environ.update(hidden)

@@ -13,7 +13,7 @@ from evidence.claim import SEEDS, Claim, Records
 from evidence.measures import MEASURES
 from evidence.measures.base import opened
 from evidence.runs import Place, Run, is_trained
-from tokenloom.models.seal import WEIGHTS
+from tokenloom.models.store import WEIGHTS
 from tokenloom.support.files import write_json
 from tokenloom.support.reading import file_sum, read_json
 

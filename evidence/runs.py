@@ -13,8 +13,8 @@ from typing import Any
 from evidence.settings import Scale, Setting, setting
 from tokenloom.models.store import model_folder
 from tokenloom.nn.base import NETWORKS, NetworkOptions
-from tokenloom.support.checks import nearest
 from tokenloom.support.reading import read_json
+from tokenloom.support.words import nearest
 from tokenloom.training.build import resolve
 from tokenloom.training.config import OptimiserConfig, Predicts, RunConfig, TrainConfig
 from tokenloom.training.loop import train

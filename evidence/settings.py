@@ -60,8 +60,10 @@ def _markov(scale: Scale) -> Setting:
 
 def _text8(scale: Scale, folder: Path) -> Setting:
     if scale == "tiny":
-        return Setting("text8", TextSource(path=str(folder), length=16), _transformer(16, 1), 3, 8, 2e-3, 8, 4, (4,))
-    source, network = TextSource(path=str(folder), length=128), _transformer(64, 3)
+        return Setting(
+            "text8", TextSource(path=str(folder), length=16, given=0.0), _transformer(16, 1), 3, 8, 2e-3, 8, 4, (4,)
+        )
+    source, network = TextSource(path=str(folder), length=128, given=0.0), _transformer(64, 3)
     return Setting("text8", source, network, 2000, 16, 2e-3, 512, 64, (64,))
 
 

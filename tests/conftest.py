@@ -15,6 +15,7 @@ from jaxtyping import config, install_import_hook
 with install_import_hook("tokenloom", "beartype.beartype"):
     import tokenloom.public  # noqa: F401
 
+from tests.cli.helpers import Shell
 from tokenloom.models import compiled
 from tokenloom.models.model import DiffusionModel
 from tokenloom.samplers.evaluator import Evaluator
@@ -74,6 +75,11 @@ def never_ask(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def generator() -> torch.Generator:
     return torch.Generator().manual_seed(20260)
+
+
+@pytest.fixture
+def shell(capsys: pytest.CaptureFixture[str]) -> Shell:
+    return Shell(capsys)
 
 
 @pytest.fixture

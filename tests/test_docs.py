@@ -5,10 +5,11 @@ import re
 import shlex
 import subprocess
 import sys
-from functools import reduce
-from importlib import import_module, util
+from importlib import util
 from pathlib import Path
-from types import ModuleType
+from pkgutil import resolve_name
+from runpy import run_path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -28,23 +29,16 @@ NAMED = re.compile(r"`([^`]+)`")
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 TUTORIALS = [page for page in PAGES if page.parent.name == "tutorials" and page.stem != "index"]
 EXTENDING = ROOT / "docs" / "extending.md"
+draws = pytest.mark.skipif(util.find_spec("matplotlib") is None, reason="the extra evaluate is not installed")
 
 
 def found(name: str) -> bool:
     """Whether `module.path.Class.method` below tokenloom exists."""
-    parts = name.split(".")
-    for cut in range(len(parts), 0, -1):
-        module = ".".join(["tokenloom", *parts[:cut]])
-        try:
-            loaded = import_module(module)
-        except ModuleNotFoundError:
-            continue
-        try:
-            reduce(getattr, parts[cut:], loaded)
-        except AttributeError:
-            return False
-        return True
-    return False
+    try:
+        resolve_name(f"tokenloom.{name}")
+    except (ImportError, AttributeError):
+        return False
+    return True
 
 
 def test_every_function_named_beside_the_paper_exists() -> None:
@@ -72,15 +66,9 @@ def test_every_label_in_the_code_is_beside_the_paper() -> None:
     assert not used - set(label.findall(PAPER))
 
 
-def script(name: str) -> ModuleType:
-    """A file of scripts/ as a module."""
-    spec = util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = util.module_from_spec(spec)
-    sys.modules[name] = module  # where its dataclasses look for it
-    spec.loader.exec_module(module)
-    return module
+def script(name: str) -> SimpleNamespace:
+    """The names that a file of scripts/ defines."""
+    return SimpleNamespace(**run_path(str(ROOT / "scripts" / f"{name}.py")))
 
 
 def test_sampler_tables_are_those_of_the_registries() -> None:
@@ -89,7 +77,7 @@ def test_sampler_tables_are_those_of_the_registries() -> None:
     )
 
 
-@pytest.mark.skipif(util.find_spec("matplotlib") is None, reason="the extra evaluate is not installed")
+@draws
 def test_speed_tables_and_picture_are_those_of_the_stored_results(tmp_path: Path) -> None:
     speed, page = script("render_speed"), ROOT / "docs" / "speed.md"
     assert speed.render(page.read_text()) == page.read_text(), "run: python scripts/render_speed.py docs/speed.md"
@@ -159,7 +147,7 @@ def test_python_of_a_page_runs_from_top_to_bottom(page: Path, monkeypatch: pytes
             exec(compiled, names)
 
 
-@pytest.mark.skipif(util.find_spec("matplotlib") is None, reason="the extra evaluate is not installed")
+@draws
 @pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
 def test_tutorial_runs_with_its_short_values(page: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """`make docs` runs them in full."""
@@ -172,7 +160,7 @@ def test_tutorial_runs_with_its_short_values(page: Path, monkeypatch: pytest.Mon
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.skipif(util.find_spec("matplotlib") is None, reason="the extra evaluate is not installed")
+@draws
 def test_a_mistake_in_a_coupling_is_reported_as_extending_shows() -> None:
     (skeleton,) = (code for _, code in blocks(EXTENDING) if "class Settling" in code)
     mistaken = skeleton.replace("clean + (1 - clean) * settled", "clean + settled")

@@ -64,10 +64,8 @@ def paste(monkeypatch: pytest.MonkeyPatch) -> Iterator[Paste]:
 
 
 def small_config(**changes: Any) -> TrainConfig:
-    data, network = (
-        MarkovSource(vocab_size=4, length=5, rows=8, valid_rows=2),
-        TransformerOptions(width=8, depth=1, heads=1),
-    )
+    data = MarkovSource(vocab_size=4, length=5, rows=8, valid_rows=2)
+    network = TransformerOptions(width=8, depth=1, heads=1)
     return resolve(replace(TrainConfig(data=data, network=network, max_steps=1), **changes))
 
 
@@ -94,24 +92,27 @@ def assert_usable(process: tl.Process) -> None:
     assert not process.tight or bound.nats < oracle.entropy() + 5 * bound.standard_error
 
 
+NETWORK = tl.nn.TransformerConfig(3, 3, 2, width=8, depth=1, heads=1)
+
+
+def assert_saved(process: tl.Process, folder: Path) -> None:
+    """A saved model is loaded with the process."""
+    tl.DiffusionModel(tl.nn.DiT(NETWORK), process).save(folder / "model")
+    assert tl.load(folder / "model").process == process
+
+
 def test_a_noise(paste: Paste, tmp_path: Path) -> None:
     zipf = paste("A noise").Zipf
     for coupling in (tl.couplings.Markov(), tl.couplings.Maximal(), tl.couplings.Absorbing()):
         assert_usable(tl.Process(zipf(3), coupling))
-    config = tl.nn.TransformerConfig(3, 3, 2, width=8, depth=1, heads=1)
-    model = tl.DiffusionModel(tl.nn.DiT(config), tl.Process(zipf(3, power=0.5)))
-    model.save(tmp_path / "model")
-    assert tl.load(tmp_path / "model").process == model.process == tl.Process(zipf(3, power=0.5))
+    assert_saved(tl.Process(zipf(3, power=0.5)), tmp_path)
 
 
 def test_a_coupling(paste: Paste, tmp_path: Path) -> None:
     settling = paste("A coupling").Settling
     for noise in (tl.noise.Uniform(3), tl.noise.Table(3, brute.random_pi(3, 2))):
         assert_usable(tl.Process(noise, settling(below=0.3)))
-    config = tl.nn.TransformerConfig(3, 3, 2, width=8, depth=1, heads=1)
-    model = tl.DiffusionModel(tl.nn.DiT(config), tl.Uniform(3).with_coupling(settling(below=0.3)))
-    model.save(tmp_path / "model")
-    assert tl.load(tmp_path / "model").process.coupling == settling(below=0.3)
+    assert_saved(tl.Uniform(3).with_coupling(settling(below=0.3)), tmp_path)
 
 
 def test_a_process(paste: Paste, tmp_path: Path) -> None:
@@ -144,12 +145,7 @@ def test_a_sampler(paste: Paste) -> None:
         )
         assert torch.equal(mine, ancestral)
     with pytest.raises(ValueError, match="mine needs a model that sees every position"):
-        PREDICTORS.parse("mine").check(causal_model())
-
-
-def causal_model() -> tl.DiffusionModel:
-    config = tl.nn.TransformerConfig(3, 3, 2, width=8, depth=1, heads=1)
-    return tl.DiffusionModel(tl.nn.CausalTransformer(config), tl.LeftToRight(3))
+        PREDICTORS.parse("mine").check(tl.DiffusionModel(tl.nn.CausalTransformer(NETWORK), tl.LeftToRight(3)))
 
 
 def test_a_corrector(paste: Paste) -> None:

@@ -32,16 +32,10 @@ def test_positions_keep_their_row_s_time_and_their_place() -> None:
     where = torch.tensor([[False, True, True], [True, False, False]])
     local = FULL.positions(where)
     assert local.tokens.tolist() == [[1], [2], [3]]
-    assert local.aux is not None
-    assert local.given is not None
-    assert local.aux.tolist() == [[7], [8], [9]]
-    assert local.given.tolist() == [[False], [False], [False]]
-    assert torch.equal(local.t, FULL.t[torch.tensor([0, 0, 1])])
-    assert torch.equal(local.alpha_t, FULL.alpha_t[torch.tensor([0, 0, 1])])
-    assert local.place is not None
-    assert local.place.tolist() == [[5], [6], [1]]
-    assert local.evidence is not None
-    assert local.evidence.tolist() == [[1.0], [torch.inf], [0.5]]
+    for item in fields(FULL):
+        whole = getattr(FULL, item.name)
+        expected = whole[where.nonzero()[:, 0]] if whole.ndim == 1 else whole[where].unsqueeze(1)
+        assert torch.equal(getattr(local, item.name), expected)
     placed = tl.Noisy(FULL.tokens, FULL.t, FULL.alpha_t).positions(where).place
     assert placed is not None
     assert placed.tolist() == [[1], [2], [0]]

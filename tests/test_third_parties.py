@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -94,29 +93,19 @@ for arguments in (
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What pip leaves of a package: its module, and a .dist-info folder with its entry points."""
-    folder = tmp_path_factory.mktemp("site")
-    (folder / "their_parts.py").write_text(MODULE)
-    info = folder / "their_parts-1.0.dist-info"
+def said(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """What each command of the script printed, beside what pip leaves of a package: a module and its entry points."""
+    site, run = tmp_path_factory.mktemp("site"), tmp_path_factory.mktemp("runs") / "theirs"
+    (site / "their_parts.py").write_text(MODULE)
+    info = site / "their_parts-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: their-parts\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(ENTRY_POINTS)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def said(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """What each command of the script printed."""
-    run = tmp_path_factory.mktemp("runs") / "theirs"
-    path = os.pathsep.join(filter(None, [str(installed), os.environ.get("PYTHONPATH")]))
+    path = os.pathsep.join(filter(None, [str(site), os.environ.get("PYTHONPATH")]))
     environment = os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "COLUMNS": "250"}
     command = [sys.executable, "-c", SCRIPT, str(run), *TINY, "--run.valid-rows", "8"]
-    done = subprocess.run(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, env=environment
-    )
-    assert done.returncode == 0, done.stdout[-3000:]
-    return done.stdout.split("-----\n")[1:]
+    output = subprocess.check_output(command, stderr=subprocess.STDOUT, text=True, env=environment)
+    return output.split("-----\n")[1:]
 
 
 def test_a_process_of_another_package_is_trained_by_its_method(said: list[str]) -> None:

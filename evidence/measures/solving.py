@@ -9,8 +9,8 @@ from evidence.runs import Place, Run
 from evidence.settings import Setting
 from tokenloom.samplers.options import SamplerOptions
 from tokenloom.sudoku.data import SudokuSource
+from tokenloom.sudoku.evaluate_task import solve_rate
 from tokenloom.sudoku.puzzles import Puzzles, unique_puzzles
-from tokenloom.sudoku.solve_rates import solve_rate
 
 GIVENS = {4: (4, 8), 9: (22, 29)}
 MAIN = {"udm-loo-ce": ("ancestral",), "mdm": ("ancestral",), "audm": ("ancestral", "reaudm")}

@@ -1,5 +1,6 @@
 """Discrete diffusion with uniform and masked noise, built on exact posteriors."""
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -7,6 +8,10 @@ if TYPE_CHECKING:
     from tokenloom.public import *  # noqa: F403
 
 __version__ = "0.2.0"
+
+# Threads of OpenMP spin while they wait for each other.  Where another program wants the cores too, a thread that spins
+# keeps out the one that it waits for, and everything takes ten times as long.  It is read when PyTorch is loaded.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
 def __getattr__(name: str) -> Any:

@@ -26,7 +26,7 @@ from typing_extensions import TypeVar as DefaultTypeVar
 
 from tokenloom.schedules import Schedule
 from tokenloom.state import Noisy
-from tokenloom.support.checks import check_alpha, check_logits, check_tokens
+from tokenloom.support.checks import check_logits, check_time, check_tokens
 from tokenloom.support.typed import checked
 from tokenloom.types import Auxiliary, Flags, Logits, PerPosition, PerRow, StateLogProbs, Tokens
 
@@ -179,7 +179,7 @@ def convert(
     """
     check_representation(to, "a prediction converts to")
     check_tokens("x_t", x_t, process.num_states)
-    check_alpha("alpha_t", alpha_t, x_t)
+    check_time("alpha_t", alpha_t, x_t)
     noisy = Noisy(x_t, process.time_at(alpha_t), alpha_t, aux)
     posterior.check(noisy, process)
     if isinstance(posterior, to):

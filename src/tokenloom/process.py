@@ -32,10 +32,9 @@ from tokenloom.posteriors import OverTokens
 from tokenloom.schedules import LinearSchedule, Schedule
 from tokenloom.state import NetworkInput, Noisy
 from tokenloom.support.checks import (
-    check_alpha,
+    check_batch,
     check_mask,
     check_order,
-    check_per_row,
     check_same_shape,
     check_time,
     check_tokens,
@@ -171,16 +170,16 @@ class Process(Capabilities):
     @checked
     def corrupt(self, x_0: Tokens, t: PerRow, generator: Randomness | None = None, given: Flags | None = None) -> Noisy:
         """Draw x_t ~ q_{t|0}(. | x_0), with its auxiliary variable; given positions stay clean."""
-        self.check_clean(x_0, given)
-        check_time("t", t, x_0)
+        check_batch(x_0, t, given, self.vocab_size, self.mask_in_vocabulary)
         return self.corrupted(x_0, t, generator, given)
 
     def corrupted(self, x_0: Tokens, t: PerRow, generator: Randomness | None, given: Flags | None) -> Noisy:
         """`corrupt`, without checks."""
-        clean = Noisy(x_0, t, self.alpha(t), self._auxiliary(x_0, generator), given)
+        clean = Noisy(x_0, t, self.alpha(t), self.auxiliary(x_0, generator), given)
         return replace(clean, tokens=steps.marginal(self, clean, x_0).draw(generator))
 
-    def _auxiliary(self, tokens: Tokens, generator: Randomness | None) -> Auxiliary | None:
+    def auxiliary(self, tokens: Tokens, generator: Randomness | None) -> Auxiliary | None:
+        """Draw the auxiliary variable from its own law, without checks; None where a state has none."""
         return self.coupling.auxiliary(self, tokens, generator) if isinstance(self.coupling, Lifted) else None
 
     @checked
@@ -194,7 +193,7 @@ class Process(Capabilities):
         place = device_named(device)
         one = torch.ones(batch, device=place, dtype=torch.float64)
         blank = torch.zeros(batch, length, device=place, dtype=torch.int64)
-        state = Noisy(blank, one, self.alpha(one), self._auxiliary(blank, generator))
+        state = Noisy(blank, one, self.alpha(one), self.auxiliary(blank, generator))
         tokens = self.masses.law(state, one).draw(uniform((batch, length), generator, place))
         state = replace(state, tokens=tokens)
         return self.coupling.prior(self, state, generator) if isinstance(self.coupling, Lifted) else state
@@ -260,8 +259,8 @@ class Process(Capabilities):
         """Raise unless this is a state of this process."""
         check_fields(noisy)
         check_tokens("x_t", noisy.tokens, self.num_states)
-        check_per_row("t", noisy.t, noisy.tokens)
-        check_alpha("alpha_t", noisy.alpha_t, noisy.tokens)
+        check_time("t", noisy.t, noisy.tokens)
+        check_time("alpha_t", noisy.alpha_t, noisy.tokens)
         if noisy.aux is not None:
             check_same_shape("aux", noisy.aux, noisy.tokens)
             if not noisy.aux.is_floating_point():

@@ -16,7 +16,8 @@ What `eps` and the training-time floor mean for the bound.  The negative evidenc
   Both vanish with eps = 0.  A bound quoted without its term is not a bound (`objectives/prior_term.py`).
 * The floor of training times (t drawn from [floor, 1]) leaves out the integral over [0, floor), which is not negative.
   What remains is an estimate *below* the bound.  Training may use a floor; a reported bound integrates from 0.  For a
-  denoiser with finite logits that integral is infinite wherever noise can produce a data token, and a figure says so.
+  denoiser with finite logits that integral is infinite wherever noise can produce a data token; there a bound ends in a
+  reconstruction instead (`objectives/nelbo.py`).
 
 `inverse` of a level below alpha_1 is a time after 1: that transition does not happen within the run.
 """

@@ -36,41 +36,22 @@ FOR_AUTHORS = (
     "Run",
 )  # fmt: skip
 """What the driver hands to kernels, and the classes they extend; nobody calls these with values of their own."""
-Subject = tuple[str, Callable[[World], Callable[..., Any]]]
 
 
-def subjects() -> list[Subject]:
-    """Every public function, class and method."""
-    found: list[Subject] = []
+def subjects() -> list[tuple[str, Any]]:
+    """Every public function and class with its name, and the names alone of methods of a world's values."""
+    found: list[tuple[str, Any]] = []
     for room, names in ((tl, tl.__all__), (samplers, dir(samplers)), (objectives, dir(objectives))):
-        parts = {name: getattr(room, name) for name in names}
-        found += [(name, _constant(part)) for name, part in parts.items() if callable(part) and name not in FOR_AUTHORS]
+        parts = {name: getattr(room, name) for name in names if name not in FOR_AUTHORS}
+        found += [(name, part) for name, part in parts.items() if callable(part)]
     registries: list[Any] = [samplers.PREDICTORS, samplers.CORRECTORS, PROCESSES, SCHEDULES, objectives.OBJECTIVES]
     for registry in [*registries, NOISES, COUPLINGS]:
-        found += [(registry[name].__name__, _constant(registry[name])) for name in registry]
-    found += [
-        (f"nn.{name}", _constant(getattr(tl.nn, name))) for name in ("DiT", "CausalTransformer", "TransformerConfig")
-    ]
-    found += [("Sampler.parse", _constant(tl.Sampler.parse)), ("Sampler.run", _constant(tl.Sampler(steps=2).run))]
-    found += [("Sampler.steps", _constant(tl.Sampler(steps=2).steps.__call__)), ("load", _constant(tl.load))]
-    found += [
-        (name, _constant(getattr(tl, name))) for name in ("sample", "nelbo", "training_loss", "convert", "draw") * 6
-    ]
-    for owner, methods in METHODS.items():
-        found += [(f"{owner}.{name}", _method(owner, name)) for name in methods * 3]
-    return found
-
-
-def _constant(part: Any) -> Callable[[World], Callable[..., Any]]:
-    return lambda world: part
-
-
-def _method(owner: str, name: str) -> Callable[[World], Callable[..., Any]]:
-    def find(world: World) -> Callable[..., Any]:
-        method: Callable[..., Any] = getattr(world.fitting(owner), name, world.model.predict)  # an oracle has few
-        return method
-
-    return find
+        found += [(part.__name__, part) for part in registry.values()]
+    found += [(f"nn.{name}", getattr(tl.nn, name)) for name in ("DiT", "CausalTransformer", "TransformerConfig")]
+    found += [("Sampler.parse", tl.Sampler.parse), ("Sampler.run", tl.Sampler(steps=2).run)]
+    found += [("Sampler.steps", tl.Sampler(steps=2).steps.__call__), ("load", tl.load)]
+    found += [(name, getattr(tl, name)) for name in ("sample", "nelbo", "training_loss", "convert", "draw") * 6]
+    return found + [(f"{owner}.{name}", None) for owner, methods in METHODS.items() for name in methods * 3]
 
 
 SUBJECTS = subjects()
@@ -80,20 +61,18 @@ def case(seed: int, index: int, space: Workspace) -> Case:
     """The try of this number."""
     random = Random(f"calls {seed} {index}")
     world = World(random)
-    name, find = random.choice(SUBJECTS)
-    called = find(world)
-    if "." in name:
-        name = f"{name.split('.')[0]}.{called.__name__}"
+    name, called = random.choice(SUBJECTS)
+    owner, _, method = name.partition(".")
+    if called is None:
+        called = getattr(world.fitting(owner), method, world.model.predict)  # an oracle has few
+    if method:
+        name = f"{owner}.{called.__name__}"
     arguments = _arguments(world, name, called)
     line = ", ".join(f"{key}={told(value)}" for key, value in arguments.items())
     extra = [random.choice(STRANGERS)()] if random.random() < 0.03 else []
-    told_process = f" under {world.process.title}" if "process" in world.__dict__ else ""
-    return Case(
-        "calls",
-        index,
-        lambda here: f"{name}({line}{', and one more' if extra else ''}){told_process}",
-        lambda here: _call(world, called, extra, arguments),
-    )
+    process = f" under {world.process.title}" if "process" in world.__dict__ else ""
+    title = f"{name}({line}{', and one more' if extra else ''}){process}"
+    return Case("calls", index, lambda here: title, lambda here: _call(world, called, extra, arguments))
 
 
 def _arguments(world: World, name: str, called: Callable[..., Any]) -> dict[str, Any]:
@@ -125,9 +104,9 @@ def _call(world: World, called: Callable[..., Any], extra: list[Any], arguments:
     torch.manual_seed(0)
     value = called(*extra, **arguments)
     _check(called, value)
-    used = _used(world, value)
-    if used is not None:
-        _check(called, used)
+    use = next((use for kind, use in USES if isinstance(value, kind)), None)
+    if use is not None:
+        _check(called, use(world, value))
 
 
 def _check(called: Callable[..., Any], value: Any) -> None:
@@ -144,32 +123,31 @@ def _check(called: Callable[..., Any], value: Any) -> None:
             raise WrongError(f"{name} returned a token outside the vocabulary")
 
 
-def _used(world: World, value: Any) -> Any:
-    """What the value is for."""
-    if isinstance(value, tl.Schedule):
-        return value.alpha(LEVELS)
-    if isinstance(value, tl.Process):
-        return None if value.vocab_size > 10**4 else value.corrupt(TOKENS % value.vocab_size, LEVELS)
-    if isinstance(value, Noise):
-        return None if value.vocab_size > 10**4 else tl.Process(value).corrupt(TOKENS % value.vocab_size, LEVELS)
-    if isinstance(value, Coupling):
-        return tl.Process(tl.noise.Uniform(K), value).corrupt(TOKENS, LEVELS)
-    if isinstance(value, samplers.Run):
-        return [step.tokens for step in value]
-    if isinstance(value, tl.Sampler):
-        return value.run(tl.Oracle(torch.full((K, K), K**-2.0), tl.Uniform(K)), 2) if value.steps < 100 else None
-    if isinstance(value, samplers.Predictor):
-        return tl.Sampler(predictor=value, steps=3).run(world.model, 2)
-    if isinstance(value, samplers.Corrector):
-        return tl.Sampler(corrector=value, steps=8).run(world.model, 2)
-    if isinstance(value, tl.Truncation):
-        return tl.truncate(torch.randn(3, K), value)
-    if isinstance(value, objectives.Objective):
-        return tl.training_loss(world.model, value, TOKENS, LEVELS)
-    if isinstance(value, tl.Denoiser | tl.LeaveOneOut | tl.Score):
-        return tl.convert(value, tl.Denoiser, TOKENS, LEVELS, tl.Uniform(K))
-    if isinstance(value, tl.Noisy):
-        return world.process.marginal(value, TOKENS)
-    if isinstance(value, tl.DiffusionModel | tl.Oracle | tl.MarkovOracle):
-        return tl.sample(value, 2, steps=2)
-    return None
+def _corrupted(process: tl.Process) -> Any:
+    return process.corrupt(TOKENS % process.vocab_size, LEVELS) if process.vocab_size <= 10**4 else None
+
+
+def _drawn(sampler: tl.Sampler) -> Any:
+    exact = tl.Oracle(torch.full((K, K), K**-2.0), tl.Uniform(K))
+    return sampler.run(exact, 2) if sampler.steps < 100 else None
+
+
+USES: tuple[tuple[Any, Callable[[World, Any], Any]], ...] = (
+    (tl.Schedule, lambda world, value: value.alpha(LEVELS)),
+    (tl.Process, lambda world, value: _corrupted(value)),
+    (Noise, lambda world, value: value.vocab_size <= 10**4 and _corrupted(tl.Process(value))),
+    (Coupling, lambda world, value: _corrupted(tl.Process(tl.noise.Uniform(K), value))),
+    (samplers.Run, lambda world, value: [step.tokens for step in value]),
+    (tl.Sampler, lambda world, value: _drawn(value)),
+    (samplers.Predictor, lambda world, value: tl.Sampler(predictor=value, steps=3).run(world.model, 2)),
+    (samplers.Corrector, lambda world, value: tl.Sampler(corrector=value, steps=8).run(world.model, 2)),
+    (tl.Truncation, lambda world, value: tl.truncate(torch.randn(3, K), value)),
+    (objectives.Objective, lambda world, value: tl.training_loss(world.model, value, TOKENS, LEVELS)),
+    (
+        tl.Denoiser | tl.LeaveOneOut | tl.Score,
+        lambda world, value: tl.convert(value, tl.Denoiser, TOKENS, LEVELS, tl.Uniform(K)),
+    ),
+    (tl.Noisy, lambda world, value: world.process.marginal(value, TOKENS)),
+    (tl.DiffusionModel | tl.Oracle | tl.MarkovOracle, lambda world, value: tl.sample(value, 2, steps=2)),
+)
+"""What a value is for."""

@@ -47,6 +47,16 @@ NEVER = ("--help", "--compile", "--run.compile")
 """Options that are not tried: a compiler writes where the attack forbids it, and takes minutes."""
 ENDLESS = ("--max-steps", "--max-minutes", "--minutes", "--tries", "--run.wandb", "--workers")
 """Options whose large values are legitimate, and take forever (or a network)."""
+BASES = {
+    "train": f"train {MARKOV} --max-steps 1 --out new",
+    "sample": "sample {space}/{run} --num 2 --steps 2",
+    "evaluate": "evaluate {space}/{run} --rows 2 --samples 1 --out out",
+    "probe": "probe {space}/{run} --sequences 2 --positions 1 --times 0.5 --out out",
+    "frontier": "frontier {space}/{judged} --judge {judge} --steps 2 --top-p 1 --num 2 --out out",
+    "solve": "solve 12343412214343.. --steps 2 --tries 1",
+    "quickstart": "quickstart --minutes 0.001 --puzzles 1 --out out",
+}
+"""A command line of each command that works, and takes a second."""
 
 
 def case(seed: int, index: int, space: Workspace) -> Case:
@@ -54,30 +64,24 @@ def case(seed: int, index: int, space: Workspace) -> Case:
     random = Random(f"commands {seed} {index}")
     name = random.choice([name for name in COMMANDS for _ in range(SHARES.get(name, 1))])
     arguments = _base(name, random, space)
-    options = [option for option in known_options(name, arguments) if option[0] not in NEVER]
+    function = made(name, arguments)
+    options = [*_of_function(function)] if inspect.isfunction(function) else []
+    options = [option for option in options if option[0] not in NEVER]
     for _ in range(random.choice((1, 1, 2, 3))):
         if options:
             arguments += _given(random, *random.choice(options), space)
     if random.random() < 0.1:
         arguments.insert(random.randrange(len(arguments) + 1), random.choice(("--unknown", "--out", *TEXTS)))
     real = random.random() < 0.01
-    line = ("(as a process) " if real else "") + " ".join(
-        repr(argument) if " " in argument or not argument else argument[:80] for argument in arguments
-    )
-    return Case(
-        "commands",
-        index,
-        lambda here: _prepare(here, line.replace(str(space.folder), "...")),
-        lambda here: _run(arguments, real),
-        60 if real else 10,
-    )
+    words = [repr(argument) if " " in argument or not argument else argument[:80] for argument in arguments]
+    line = ("(as a process) " if real else "") + " ".join(words).replace(str(space.folder), "...")
 
+    def prepare(here: Path) -> str:
+        (here / "device").symlink_to("/dev/zero")  # names that lead to what is not a file
+        os.mkfifo(here / "fifo")
+        return f"tokenloom {line}"
 
-def _prepare(here: Path, line: str) -> str:
-    """Names that a command line can lead to what is not a file; the real device is never named."""
-    (here / "device").symlink_to("/dev/zero")
-    os.mkfifo(here / "fifo")
-    return f"tokenloom {line}"
+    return Case("commands", index, prepare, lambda here: _run(arguments, real), 60 if real else 10)
 
 
 def _run(arguments: list[str], real: bool) -> None:
@@ -94,28 +98,17 @@ def _run(arguments: list[str], real: bool) -> None:
 
 
 def _base(name: str, random: Random, space: Workspace) -> list[str]:
-    """A command line that works, and takes a second."""
-    run = str(space.folder / random.choice(("run", "run", "text", "causal", "whole/model")))
-    judged = random.choice((("run", "oracle"), ("text", str(space.folder / "causal"))))
-    bases = {
-        "train": ["train", *MARKOV, "--max-steps", "1", "--out", "new"],
-        "sample": ["sample", run, "--num", "2", "--steps", "2"],
-        "evaluate": ["evaluate", run, "--rows", "2", "--samples", "1", "--out", "out"],
-        "probe": ["probe", run, "--sequences", "2", "--positions", "1", "--times", "0.5", "--out", "out"],
-        "frontier": [
-            "frontier", str(space.folder / judged[0]), "--judge", judged[1], "--steps", "2", "--top-p", "1",
-            "--num", "2", "--out", "out",
-        ],
-        "solve": ["solve", "12343412214343..", "--steps", "2", "--tries", "1"],
-        "quickstart": ["quickstart", "--minutes", "0.001", "--puzzles", "1", "--out", "out"],
-    }  # fmt: skip
-    return bases.get(name, [name])
+    """The words of a line of `BASES` with some model."""
+    run = random.choice(("run", "run", "text", "causal", "whole/model"))
+    judged, judge = random.choice((("run", "oracle"), ("text", f"{space.folder}/causal")))
+    line = BASES.get(name, name).format(space=space.folder, run=run, judged=judged, judge=judge)
+    return line.split()
 
 
 def _given(random: Random, option: str, kind: Any, space: Workspace) -> list[str]:
     """An option with a value of its type, or of any other."""
-    inside = [part for part in get_args(kind) if part is not type(None)] if _is_union(kind) else [kind]
-    kind = random.choice(inside) if inside else kind
+    union = get_origin(kind) in (Union, types.UnionType)
+    kind = random.choice([part for part in get_args(kind) if part is not type(None)] if union else [kind])
     if get_origin(kind) is Annotated:
         kind = get_args(kind)[0]
     if kind is bool:
@@ -139,13 +132,8 @@ def _values(kind: Any, option: str, space: Workspace) -> tuple[str, ...]:
     return (*TEXTS, *places * 3)
 
 
-def known_options(name: str, arguments: list[str]) -> list[tuple[str, Any]]:
-    """The options of a command and their types."""
-    command = made(name, arguments)
-    return list(_of_function(command)) if inspect.isfunction(command) else []
-
-
 def _of_function(function: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
+    """The options of a command and their types."""
     hints = get_type_hints(function, include_extras=True)
     for parameter in inspect.signature(function).parameters.values():
         yield from _of_type(parameter.name, hints[parameter.name], parameter.default, "--")
@@ -165,7 +153,3 @@ def _of_type(name: str, kind: Any, default: Any, prefix: str) -> Iterator[tuple[
     hints = get_type_hints(owner, include_extras=True)
     for item in fields(owner):
         yield from _of_type(item.name, hints[item.name], getattr(default, item.name, None), inner)
-
-
-def _is_union(kind: Any) -> bool:
-    return get_origin(kind) in (Union, types.UnionType)

@@ -4,7 +4,6 @@ Afterwards `--resume` reaches the weights of a run that nothing interrupted, bit
 still there; nothing is left over.  And two runs do not share a folder.
 """
 
-import json
 import os
 import resource
 import shutil
@@ -13,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -20,8 +20,8 @@ from typing import Any
 import tokenloom as tl
 from tests.attack.files import same
 from tests.attack.guard import PATHS, changed_paths
-from tests.attack.outcome import FoundError, RefusalError, WrongError, verdict_of
-from tests.attack.worker import Case
+from tests.attack.outcome import FoundError, RefusalError, Verdict, WrongError, verdict_of
+from tests.attack.worker import FORK, Case
 from tests.attack.workspace import MARKOV, Workspace, command, predicted, weights
 
 Work = Callable[[], Any]
@@ -33,15 +33,15 @@ def case(seed: int, index: int, space: Workspace) -> Case:
     """The try of this number."""
     random = Random(f"kills {seed} {index}")
     kind = random.choices(("training", "saving", "together"), (12, 6, 1))[0]
-    title, way = interruption(random, kind == "saving")
+    how, way = interruption(random, kind == "saving")
     fresh = random.random() < 0.5
     tries: dict[str, tuple[str, Callable[[Path], None]]] = {
-        "training": (f"train{'' if fresh else ' --resume'}, {title}", lambda here: training(space, here, fresh, way)),
-        "saving": (f"model.save, {title}", lambda here: saving(space, here, way)),
+        "training": (f"train{'' if fresh else ' --resume'}, {how}", lambda here: training(space, here, fresh, way)),
+        "saving": (f"model.save, {how}", lambda here: saving(space, here, way)),
         "together": ("two trainings in one folder", together),
     }
-    words, act = tries[kind]
-    return Case("kills", index, lambda here: words, lambda here: _kept(lambda: act(here / "run")), 60)
+    title, act = tries[kind]
+    return Case("kills", index, lambda here: title, lambda here: _kept(lambda: act(here / "run")), 60)
 
 
 def _kept(work: Work) -> None:
@@ -65,13 +65,14 @@ def interruption(random: Random, short: bool) -> tuple[str, Way]:
 
 
 def training(space: Workspace, place: Path, fresh: bool, way: Way) -> None:
-    start = ["train", *MARKOV, "--out", str(place), "--max-steps", "6"]
-    again = ["train", "--resume", str(place), "--max-steps", "6"]
+    start = f"train {MARKOV} --out {place} --max-steps 6".split()
+    again = f"train --resume {place} --max-steps 6".split()
+    before, after = space.predictions["run"], space.predictions["whole"]
     if not fresh:
         shutil.copytree(space.folder / "run", place)
     way(lambda: command(*(start if fresh else again)))
     if not fresh:
-        same("tl.load after the kill", predicted(place / "model") in (space.predictions["run"], space.whole), True)
+        same("tl.load after the kill", predicted(place / "model") in (before, after), True)
     try:
         command(*again)
     except RefusalError:
@@ -79,43 +80,38 @@ def training(space: Workspace, place: Path, fresh: bool, way: Way) -> None:
             raise
         command(*start)
     same("the resumed run", weights(place), space.end)
-    same("the resumed run's model", predicted(place / "model"), space.whole)
-    left = names(place) - names(space.folder / "whole")
-    if left:
+    same("the resumed run's model", predicted(place / "model"), after)
+    there, expected = ({path.relative_to(run) for path in run.rglob("*")} for run in (place, space.folder / "whole"))
+    if left := [path for path in there - expected if "lock" not in path.name]:
         raise WrongError(f"left over: {min(left)}")
 
 
-def names(place: Path) -> set[str]:
-    """Everything in a folder."""
-    return {str(path.relative_to(place)) for path in place.rglob("*") if "lock" not in path.name}
-
-
 def saving(space: Workspace, place: Path, way: Way) -> None:
+    before, after = space.predictions["run"], space.predictions["whole"]
     shutil.copytree(space.folder / "run" / "model", place)
     new = tl.load(space.folder / "whole" / "model")
     way(lambda: new.save(place))
-    same("tl.load after the kill", predicted(place) in (space.predictions["run"], space.whole), True)
+    same("tl.load after the kill", predicted(place) in (before, after), True)
     new.save(place)
-    same("tl.load", predicted(place), space.whole)
+    same("tl.load", predicted(place), after)
     if len(list(place.parent.iterdir())) > 1 or len(list(place.iterdir())) > 2:
         raise WrongError("something is left over beside the model")
 
 
 def together(place: Path) -> None:
     """The second is refused while the first trains, and the first ends as if it had been alone."""
-    first = os.fork()
-    if first == 0:
-        os._exit(_quietly(lambda: command("train", *MARKOV, "--out", str(place), "--max-steps", "400")) is None)
+    first = FORK.Process(target=lambda: command(*f"train {MARKOV} --out {place} --max-steps 400".split()))
+    first.start()
     try:
-        while not (place / "checkpoints").exists() and os.waitpid(first, os.WNOHANG)[0] == 0:
+        while not (place / "checkpoints").exists() and first.is_alive():
             time.sleep(0.02)
-        refused = _quietly(lambda: command("train", "--resume", str(place), "--max-steps", "6"))
+        refused = _quietly(lambda: command(*f"train --resume {place} --max-steps 6".split()))
         if refused is None:
             raise WrongError("a second training was let into the folder of the first")
         if refused[0] != "sentence":
             raise FoundError(refused)
     finally:
-        os.kill(first, signal.SIGKILL)
+        first.kill()
 
 
 def killed_after(work: Work, seconds: float) -> None:
@@ -143,25 +139,29 @@ def without_room(work: Work, room: int) -> None:
         raise FoundError(found)
 
 
-def _in_child(work: Work, before: Work) -> tuple[str, str, str] | None:
+def _in_child(work: Work, before: Work) -> Verdict | None:
     """The verdict on the exception that ended work in a process of its own; None where there was none."""
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
+    reader, writer = FORK.Pipe(duplex=False)
+
+    def run() -> None:
         try:
             before()
-            os.write(writer, json.dumps(_quietly(work)).encode())
+            writer.send(_quietly(work))
         finally:
             os._exit(0)
-    os.close(writer)
-    with os.fdopen(reader) as pipe:
-        content = pipe.read()
-    os.waitpid(child, 0)
-    found = json.loads(content or "null")
-    return None if found is None else (found[0], found[1], found[2])
+
+    child = FORK.Process(target=run)
+    child.start()
+    writer.close()
+    found: Verdict | None = None
+    with suppress(EOFError):  # it was killed
+        found = reader.recv()
+    child.join()
+    return found
 
 
-def _quietly(work: Work) -> tuple[str, str, str] | None:
+def _quietly(work: Work) -> Verdict | None:
+    """The verdict on what some work raises."""
     try:
         work()
     except BaseException as error:

@@ -34,6 +34,10 @@ OF_THE_CALL = re.compile(
 OUT_OF_MEMORY = re.compile("out of memory|can.t allocate|cannot allocate|storage size", re.I)
 
 
+Verdict = tuple[str, str, str]
+"""How a try ended, in what words, and where."""
+
+
 class WrongError(Exception):
     """The try went through, and what came out is not right."""
 
@@ -45,7 +49,7 @@ class RefusalError(Exception):
 class FoundError(Exception):
     """A process that the try started ended with this verdict."""
 
-    def __init__(self, found: tuple[str, str, str]) -> None:
+    def __init__(self, found: Verdict) -> None:
         super().__init__(found)
         self.found = found
 
@@ -67,7 +71,7 @@ class Outcome:
         return self.verdict in GOOD
 
 
-def verdict_of(error: BaseException) -> tuple[str, str, str]:
+def verdict_of(error: BaseException) -> Verdict:
     """The verdict on an exception, its words and its place."""
     words, where = f"{type(error).__name__}: {error}"[:300], place(error.__traceback__)
     if isinstance(error, FoundError):
@@ -81,10 +85,8 @@ def verdict_of(error: BaseException) -> tuple[str, str, str]:
         return ("sentence" if readable(str(error)) else "traceback"), str(error)[:300], "command line"
     if isinstance(error, MemoryError) or OUT_OF_MEMORY.search(words):
         return "memory", words, where
-    if isinstance(error, ValueError | TypeError) and readable(str(error)):
-        outside = isinstance(error, TypeError) and OF_THE_CALL.search(words) and PACKAGE not in last_file(error)
-        if outside or raised_by_us(error.__traceback__):
-            return "sentence", words, where
+    if isinstance(error, ValueError | TypeError) and readable(str(error)) and is_ours(error):
+        return "sentence", words, where
     foreign = type(error) in (RuntimeError, ValueError, TypeError) or FOREIGN.search(words)
     return ("foreign words" if foreign else "traceback"), words, where
 
@@ -94,20 +96,18 @@ def readable(words: str) -> bool:
     return len(words) > 20 and " " in words and not FOREIGN.search(words)
 
 
-def last_file(error: BaseException) -> str:
-    """The file of the innermost frame."""
-    frames = traceback.extract_tb(error.__traceback__)
-    return frames[-1].filename if frames else ""
-
-
-def raised_by_us(trace: TracebackType | None) -> bool:
-    """Whether the innermost frame is a `raise` in the package."""
+def is_ours(error: BaseException) -> bool:
+    """Whether a `raise` of the package made an error, or Python refused a call before the package was entered."""
+    trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
-    if trace is None or not trace.tb_frame.f_code.co_filename.startswith(PACKAGE):
+    if trace is None:
         return False
-    codes = dis.get_instructions(trace.tb_frame.f_code)
-    return any(code.offset == trace.tb_lasti and code.opname in ("RAISE_VARARGS", "RERAISE") for code in codes)
+    code = trace.tb_frame.f_code
+    if not code.co_filename.startswith(PACKAGE):
+        return isinstance(error, TypeError) and OF_THE_CALL.search(str(error)) is not None
+    steps = dis.get_instructions(code)
+    return any(step.offset == trace.tb_lasti and step.opname in ("RAISE_VARARGS", "RERAISE") for step in steps)
 
 
 def place(trace: TracebackType | None) -> str:

@@ -93,6 +93,11 @@ def registered(registry: Any) -> Callable[[World], Any]:
     return choose
 
 
+def part_of(registry: Any) -> Callable[[World], Any]:
+    """A part of a registry, built."""
+    return lambda world: registry[world.random.choice(list(registry))]()
+
+
 def one_of(*values: Any) -> Callable[[World], Any]:
     """One of some values."""
     return lambda world: world.random.choice(values)
@@ -106,7 +111,7 @@ def logits(world: World) -> Tensor:
 FLAGS = TOKENS > 2
 FITTING: dict[str, Callable[[World], Any]] = {
     "vocab_size": one_of(K), "mask_id": one_of(None, K), "pi": one_of(torch.full((LENGTH, K), 1 / K)),
-    "schedule": lambda world: SCHEDULES[world.random.choice(list(SCHEDULES))](), "eps": one_of(1e-3, 0.1),
+    "schedule": part_of(SCHEDULES), "eps": one_of(1e-3, 0.1),
     "power": one_of(1.0, 2.0), "sigma_min": one_of(1e-3), "sigma_max": one_of(20.0), "logits": logits,
     "log_ratios": lambda world: torch.randn(ROWS, LENGTH, world.process.num_states),
     "posterior": lambda world: world.posterior(), "prediction": lambda world: world.posterior(),
@@ -115,20 +120,20 @@ FITTING: dict[str, Callable[[World], Any]] = {
     "alpha_t": one_of(LEVELS), "alpha": one_of(LEVELS), "t": one_of(LEVELS, LEVELS.double()), "s": one_of(LEVELS / 2),
     "process": lambda world: world.process, "aux": lambda world: world.noisy.aux, "noisy": lambda world: world.noisy,
     "noise": lambda world: world.of_kind(NOISES[world.random.choice(list(NOISES))]),
-    "coupling": lambda world: COUPLINGS[world.random.choice(list(COUPLINGS))](), "p_uniform": one_of(0.1, 0.5),
+    "coupling": part_of(COUPLINGS), "p_uniform": one_of(0.1, 0.5),
     "endpoint": lambda world: world.random.choice((TOKENS, world.posterior())), "model": lambda world: world.model,
     "network": lambda world: world.network(), "predicts": lambda world: world.process.preferred,
     "tokenizer": lambda world: build_tokenizer("characters", ["abcde"]), "about": one_of(None, tl.About(step=3)),
     "p0": one_of(torch.full((K,) * 2, K**-2.0)), "initial": one_of(torch.full((K,), 1 / K)), "length": one_of(LENGTH),
     "transition": one_of(torch.full((K, K), 1 / K)), "batch": one_of(ROWS), "steps": one_of(1, 2, 4, 8),
-    "sampler": registered(PREDICTORS), "predictor": lambda world: PREDICTORS[world.random.choice(list(PREDICTORS))](),
-    "corrector": lambda world: CORRECTORS[world.random.choice(list(CORRECTORS))](), "given": one_of(FLAGS),
+    "sampler": registered(PREDICTORS), "predictor": part_of(PREDICTORS),
+    "corrector": part_of(CORRECTORS), "given": one_of(FLAGS),
     "truncation": one_of(None, tl.Truncation(top_p=0.5)),
     "temperature": one_of(1.0, 0.5), "top_p": one_of(1.0, 0.5), "top_k": one_of(None, 2), "forbid": one_of((), (1,)),
     "on": one_of(tl.Denoiser, tl.LeaveOneOut), "grid": one_of("uniform", "cosine"), "show_given": one_of("auto"),
     "generator": lambda world: world.random.choice((None, torch.Generator().manual_seed(1), tl.RowGenerators([1, 2]))),
     "seeds": one_of([1, 2]), "seed": one_of(3), "device": one_of("cpu"), "samples": one_of(1, 2),
-    "times": one_of("stratified", "antithetic"), "objective": lambda w: OBJECTIVES[w.random.choice(list(OBJECTIVES))](),
+    "times": one_of("stratified", "antithetic"), "objective": part_of(OBJECTIVES),
     "weights": one_of(None, torch.ones(ROWS, LENGTH)), "tokens": one_of(TOKENS),
     "on_step": one_of(None, lambda step: None),
     "text": one_of("abc", "psi:kappa=0.9 + informed"), "folder": one_of("model"), "prompt": one_of(None),

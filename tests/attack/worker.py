@@ -4,24 +4,26 @@ So a try can neither hang the attack nor eat the machine's memory nor spoil the 
 """
 
 import faulthandler
-import json
+import multiprocessing
 import os
 import re
 import resource
-import select
 import shutil
 import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import islice
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
+from typing import Any
 
 from tests.attack.guard import confine
 from tests.attack.outcome import PACKAGE, Outcome, verdict_of
 
+FORK = multiprocessing.get_context("fork")
 MEMORY = 2 << 30
 """Bytes that a try may add to the address space it starts with."""
 
@@ -48,11 +50,9 @@ class _Running:
     cases: list[Case]
     titles: list[str]
     folder: Path
-    process: int
-    pipe: int
+    process: Any
+    pipe: Connection
     deadline: float
-    content: bytes = b""
-    """What it wrote since its last verdict."""
 
 
 def run_all(cases: Iterable[Case], scratch: Path, jobs: int = 1, chunk: int = 1) -> Iterator[Outcome]:
@@ -64,32 +64,28 @@ def run_all(cases: Iterable[Case], scratch: Path, jobs: int = 1, chunk: int = 1)
         if not running:
             return
         soonest = min(item.deadline for item in running)
-        ready, _, _ = select.select([item.pipe for item in running], [], [], max(0.0, soonest - time.monotonic()))
+        ready = wait([item.pipe for item in running], max(0.0, soonest - time.monotonic()))
         for item in list(running):
             if item.pipe in ready or time.monotonic() >= item.deadline:
-                yield from _advance(item, item.pipe in ready)
-                if not item.cases:
+                yield _next_outcome(item, item.pipe in ready)
+                if item.pipe.closed:
                     running.remove(item)
-                elif item.process == 0:
-                    running.remove(item)
-                    running.append(_start(item.cases, scratch))
+                    running += [_start(item.cases, scratch)] if item.cases else []
 
 
 def _start(cases: list[Case], scratch: Path) -> _Running:
     folder = scratch / f"{cases[0].kind}-{cases[0].index}"
     (folder / "here").mkdir(parents=True)
     titles = [case.prepare(folder / "here") for case in cases]
-    reader, writer = os.pipe()
-    process = os.fork()
-    if process == 0:
-        os.close(reader)
-        _child(cases, folder, writer)
-    os.close(writer)
+    reader, writer = FORK.Pipe(duplex=False)
+    process = FORK.Process(target=_child, args=(cases, folder, writer))
+    process.start()
+    writer.close()
     return _Running(list(cases), titles, folder, process, reader, time.monotonic() + cases[0].seconds)
 
 
-def _child(cases: list[Case], folder: Path, writer: int) -> None:
-    """Run the cases and write a line with the verdict on each; never returns."""
+def _child(cases: list[Case], folder: Path, writer: Connection) -> None:
+    """Run the cases and send the verdict on each; never returns."""
     try:
         os.setsid()
         _limit(folder)
@@ -103,7 +99,7 @@ def _child(cases: list[Case], folder: Path, writer: int) -> None:
                 except BaseException as error:
                     found = verdict_of(error)
                 faulthandler.cancel_dump_traceback_later()
-            os.write(writer, json.dumps(found).encode() + b"\n")
+            writer.send(found)
     finally:
         os._exit(0)
 
@@ -122,33 +118,25 @@ def _limit(folder: Path) -> None:
     sys.stdin = open(0)  # noqa: SIM115
 
 
-def _advance(item: _Running, ready: bool) -> Iterator[Outcome]:
-    """The verdicts that came, and what it means where none came; a process that is over has number 0."""
-    part = os.read(item.pipe, 1 << 16) if ready else b""
-    item.content += part
-    *lines, item.content = item.content.split(b"\n")
-    for line in lines:
-        yield _outcome(item, *json.loads(line))
-    if lines:
-        item.deadline = time.monotonic() + (item.cases[0].seconds if item.cases else 10)
-    if part and item.cases:
-        return
-    if not ready and item.cases:
-        words = f"no result in {item.cases[0].seconds:g} s"
-        yield _outcome(item, "hang", words, _stack(item.folder / "stack"))
-    with suppress(ProcessLookupError):
-        os.killpg(item.process, signal.SIGKILL)  # with what it started
-    _, status = os.waitpid(item.process, 0)
+def _next_outcome(item: _Running, ready: bool) -> Outcome:
+    """The verdict that came, or what it means that none came; a process that is over has a closed pipe."""
+    case, title = item.cases.pop(0), item.titles.pop(0)
+    try:
+        found = item.pipe.recv() if ready else None
+    except EOFError:
+        item.process.join()
+        found = ("crash", f"the process ended with status {item.process.exitcode}", "")
+        ready = False
+    found = found or ("hang", f"no result in {case.seconds:g} s", _stack(item.folder / "stack"))
     if ready and item.cases:
-        yield _outcome(item, "crash", f"the process ended with status {status}", "")
-    os.close(item.pipe)
-    shutil.rmtree(item.folder, ignore_errors=True)
-    item.process = 0
-
-
-def _outcome(item: _Running, verdict: str, words: str, where: str) -> Outcome:
-    case = item.cases.pop(0)
-    return Outcome(case.kind, case.index, item.titles.pop(0), verdict, words, where)
+        item.deadline = time.monotonic() + item.cases[0].seconds
+    else:
+        with suppress(ProcessLookupError):
+            os.killpg(item.process.pid, signal.SIGKILL)  # with what it started
+        item.process.join()
+        item.pipe.close()
+        shutil.rmtree(item.folder, ignore_errors=True)
+    return Outcome(case.kind, case.index, title, *found)
 
 
 def _stack(path: Path) -> str:
@@ -156,8 +144,3 @@ def _stack(path: Path) -> str:
     text = path.read_text() if path.is_file() else ""
     ours = [line for line in re.split("hread 0x", text)[-1].splitlines() if PACKAGE in line]
     return ours[0].replace(PACKAGE, "").strip() if ours else ""
-
-
-def record(outcome: Outcome) -> dict[str, object]:
-    """An outcome as JSON."""
-    return asdict(outcome)

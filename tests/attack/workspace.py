@@ -4,7 +4,6 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,14 +18,13 @@ import tokenloom as tl
 from tests.attack.outcome import RefusalError
 from tokenloom.cli import main
 
-SMALL = [
-    "--network.width", "16", "--network.depth", "1", "--network.heads", "2", "--network.condition", "8",
-    "--optimiser.batch", "4", "--optimiser.warmup", "2", "--run.valid-rows", "8", "--run.checkpoint-every", "2",
-]  # fmt: skip
-MARKOV = [
-    "--recipe", "markov", "--data.vocab-size", "5", "--data.length", "8", "--data.rows", "40",
-    "--data.valid-rows", "16", *SMALL,
-]  # fmt: skip
+SMALL = (
+    "--network.width 16 --network.depth 1 --network.heads 2 --network.condition 8 --optimiser.batch 4 "
+    "--optimiser.warmup 2 --run.valid-rows 8 --run.checkpoint-every 2"
+)
+MARKOV = f"--recipe markov --data.vocab-size 5 --data.length 8 --data.rows 40 --data.valid-rows 16 {SMALL}"
+TEXTS = f"--recipe chars --data.length 16 {SMALL}"
+FRONTIER = "frontier {space}/text --steps 2 --top-p 1 --num 2"
 TEXT = "the cat sat on the mat and the dog ran to the sea\n" * 40
 
 
@@ -45,13 +43,8 @@ class Workspace:
 
     @cached_property
     def predictions(self) -> dict[str, str]:
-        """What the intact models predict."""
-        return {name: predicted(self.folder / name / "model") for name in ("run", "text")}
-
-    @cached_property
-    def whole(self) -> str:
-        """What the model of the run that nothing interrupted predicts."""
-        return predicted(self.folder / "whole" / "model")
+        """What the intact models predict; `whole` is that of the run that nothing interrupted."""
+        return {name: predicted(self.folder / name / "model") for name in ("run", "text", "whole")}
 
     @cached_property
     def end(self) -> dict[str, bytes]:
@@ -76,36 +69,26 @@ def build(folder: Path, complete: bool) -> Workspace:
     """Make the runs; a few seconds."""
     os.environ["XDG_CACHE_HOME"] = str(folder / "cache")
     data = folder / "data"
-    data.mkdir()
+    data.mkdir(parents=True)
     (data / "input.txt").write_text(TEXT)
     (data / "model.gguf").write_bytes(b"GGUF\3\0\0\0" + bytes(64))
-    text = text_options(data / "input.txt")
-    train(folder / "whole", 6, MARKOV)
-    train(folder / "run", 4, MARKOV)
-    train(folder / "other", 4, [*MARKOV, "--run.seed", "2"])
-    train(folder / "text", 2, text)
-    train(folder / "causal", 2, [*text, "--method", "ar"])
     (data / "puzzles.txt").write_text("1234341221434321\n12343412214343..\n")
     shutil.copy(data / "puzzles.txt", data / "puzzles.csv")
+    text = f"{TEXTS} --data.path {data / 'input.txt'}"
+    runs = {
+        "whole": f"{MARKOV} --max-steps 6",
+        "run": f"{MARKOV} --max-steps 4",
+        "other": f"{MARKOV} --max-steps 4 --run.seed 2",
+        "text": f"{text} --max-steps 2",
+        "causal": f"{text} --max-steps 2 --method ar",
+    }
+    for name, options in runs.items():
+        command("train", *options.split(), "--out", str(folder / name))
     if complete:
-        command("frontier", str(folder / "text"), *frontier_options(folder / "causal", folder / "frontier"))
+        line = f"{FRONTIER} --judge {{space}}/causal --out {{space}}/frontier"
+        command(*line.format(space=folder).split())
         _language_model(folder / "lm")
     return Workspace(folder, complete)
-
-
-def train(folder: Path, steps: int, options: Sequence[str]) -> None:
-    """A run of some steps."""
-    command("train", *options, "--out", str(folder), "--max-steps", str(steps))
-
-
-def text_options(path: Path) -> list[str]:
-    """A run on a text."""
-    return ["--recipe", "chars", "--data.path", str(path), "--data.length", "16", *SMALL]
-
-
-def frontier_options(judge: Path, out: Path) -> list[str]:
-    """One point."""
-    return ["--judge", str(judge), "--steps", "2", "--top-p", "1", "--num", "2", "--out", str(out)]
 
 
 def sampled(run: Path) -> object:

@@ -115,9 +115,7 @@ def test_a_wrong_option_gets_a_sentence(
     assert sentence in refusal(capsys, "bench", *arguments)
 
 
-def test_help_lists_the_benchmarks_and_their_options(capsys: pytest.CaptureFixture[str]) -> None:
-    for command, word in ((["bench"], "loading"), (["bench", "sampling"], "--no-growth")):
-        with pytest.raises(SystemExit) as ended:
-            main([*command, "--help"])
-        assert ended.value.code == 0
-        assert word in capsys.readouterr().out
+def test_help_lists_the_benchmarks(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main(["bench", "--help"])
+    assert "loading" in capsys.readouterr().out

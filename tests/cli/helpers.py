@@ -1,5 +1,8 @@
 """A command as its users meet it."""
 
+import json
+from typing import Any
+
 import pytest
 
 from tokenloom.cli import main
@@ -11,3 +14,25 @@ def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         main(list(arguments))
     assert stop.value.code == 2
     return " ".join(capsys.readouterr().err.split())
+
+
+class Shell:
+    """The command line, in the process of a test."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self.capsys = capsys
+
+    def __call__(self, *arguments: str) -> Any:
+        """Run a command; what it printed, as `out` and `err`."""
+        self.capsys.readouterr()
+        main(list(arguments))
+        return self.capsys.readouterr()
+
+    def refusal(self, *arguments: str) -> str:
+        """What a command says, in one line, before it ends with status 2."""
+        return refusal(self.capsys, *arguments)
+
+    def draws(self, *arguments: str) -> dict[str, Any]:
+        """The record of `tokenloom sample --json`."""
+        record: dict[str, Any] = json.loads(self("sample", *arguments, "--json").out)
+        return record

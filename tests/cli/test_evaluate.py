@@ -13,17 +13,15 @@ import torch
 from torch import nn
 
 import tokenloom as tl
-from tests.cli.helpers import refusal
+from tests.cli.helpers import Shell
 from tests.evaluation.helpers import fast_tokenizer
-from tests.training.helpers import saved, tiny
+from tests.training.helpers import saved, tiny, train
 from tokenloom.cli import main
 from tokenloom.cli.evaluate import column_name
 from tokenloom.data.text import TextSource
 from tokenloom.models.tokenizer_sources import build_tokenizer
-from tokenloom.training import loop
 from tokenloom.training.build import resolve
 from tokenloom.training.recipes import recipe
-from tokenloom.training.reporting import Reporter
 
 TEXT = "the loom weaves the warp and the weft , and the weaver sings .\n"
 
@@ -40,7 +38,7 @@ def quiet_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A real run, so that it holds averaged and raw weights."""
     folder = tmp_path_factory.mktemp("runs") / "markov"
-    loop.train(tiny(folder), False, Reporter(quiet=True))
+    train(tiny(folder))
     return folder
 
 
@@ -61,11 +59,8 @@ def evaluated(*arguments: str) -> dict[str, Any]:
     return content
 
 
-def test_the_figure_is_that_of_nelbo_and_stands_beside_the_entropy(
-    trained: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    main(["evaluate", str(trained), "--rows", "100", "--samples", "2", "--seed", "5"])
-    printed = capsys.readouterr().out
+def test_the_figure_is_that_of_nelbo_and_stands_beside_the_entropy(trained: Path, shell: Shell) -> None:
+    printed = shell("evaluate", str(trained), "--rows", "100", "--samples", "2", "--seed", "5").out
     (path,) = (trained / "evaluation").iterdir()
     assert path.name == "likelihood-markov-ema-markov-chain-of-5-tokens.json"
     found = json.loads(path.read_text())
@@ -85,11 +80,9 @@ def test_the_figure_is_that_of_nelbo_and_stands_beside_the_entropy(
     assert f"entropy {data.entropy:.4f}" in printed
 
 
-def test_raw_and_averaged_weights_are_two_rows(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    main(["evaluate", str(trained), "--rows", "50", "--weights", "both", "--out", "here"])
-    printed = capsys.readouterr().out
-    assert "markov (ema, step 20)" in printed
-    assert "markov (raw, step 20)" in printed
+def test_raw_and_averaged_weights_are_two_rows(trained: Path, shell: Shell) -> None:
+    printed = shell("evaluate", str(trained), "--rows", "50", "--weights", "both", "--out", "here").out
+    assert all(f"markov ({kind}, step 20)" in printed for kind in ("ema", "raw"))
     ema, raw = (json.loads(path.read_text())["likelihood"]["nats"] for path in Path("here").iterdir())
     assert ema != raw
 
@@ -118,9 +111,7 @@ def test_of_its_training_text_a_run_is_shown_what_it_held_out(tmp_path: Path) ->
     assert own["data"]["tokens"] < len(TEXT * 40) / 10
 
 
-def test_a_language_model_of_hugging_face_goes_through_the_same_table(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_language_model_of_hugging_face_goes_through_the_same_table(tmp_path: Path, shell: Shell) -> None:
     """Without knowledge it needs log K nats per token of its own, and fewer per character where tokens are longer."""
     transformers = pytest.importorskip("transformers", reason="transformers is not installed")
     text_run(tmp_path, "ar")
@@ -131,9 +122,8 @@ def test_a_language_model_of_hugging_face_goes_through_the_same_table(
         nn.init.zeros_(parameter)
     model.save_pretrained("lm")
     fast_tokenizer(tokenizer).save_pretrained("lm")
-    capsys.readouterr()
-    main(["evaluate", "run", "lm", "--data", "other.txt", "--rows", "0"])
-    assert "lm (causal language model)" in capsys.readouterr().out
+    printed = shell("evaluate", "run", "lm", "--data", "other.txt", "--rows", "0").out
+    assert "lm (causal language model)" in printed
     found = json.loads(Path("evaluation/likelihood-lm-other.txt.json").read_text())
     size = math.log(tokenizer.vocab_size)
     assert found["likelihood"]["per_token"] == pytest.approx(size, rel=1e-5)
@@ -163,9 +153,7 @@ def test_columns_are_named_by_what_tells_them_apart(tmp_path: Path) -> None:
     assert column_name("wikitext", [*both, "wikitext"]) == "wikitext"
 
 
-def test_what_cannot_be_evaluated_gets_a_sentence(
-    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_cannot_be_evaluated_gets_a_sentence(trained: Path, tmp_path: Path, shell: Shell) -> None:
     text_run(tmp_path)
     Path("short.txt").write_text("the loom")
     Path("empty.txt").write_text(" \n")
@@ -183,4 +171,4 @@ def test_what_cannot_be_evaluated_gets_a_sentence(
         (["run", "--data", "wikitxt"], "there is no file, folder or data set wikitxt; did you mean wikitext"),
         ([markov, "--rows", "5", "--out", "file/here"], "cannot write"),
     ):
-        assert sentence in refusal(capsys, "evaluate", *arguments)
+        assert sentence in shell.refusal("evaluate", *arguments)

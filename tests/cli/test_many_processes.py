@@ -12,9 +12,13 @@ from typing import Any
 
 import pytest
 
-from tests.training.helpers import launcher, saved, tiny
+from tests.training.helpers import finish, saved, start, tiny
 from tokenloom.cli import main
 
+TORCHRUN = [
+    *(sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"),
+    *("--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0"),  # on a free port
+]
 MODEL = "sudoku4-udm-loo"
 EVALUATE = ("evaluate", MODEL, "--rows", "21")
 SAMPLE = ("sample", MODEL, "--num", "12", "--shard", "3", "--batch", "3", "--steps", "4")
@@ -41,13 +45,6 @@ with mine.together():  # once: a process cannot join a second group on the same 
 waits for it."""
 
 
-def launch(processes: int, *command: str) -> subprocess.Popen[str]:
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(
-        [*launcher(processes), *command], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-
-
 def content(folder: Path, pattern: str) -> dict[str, Any]:
     return {path.name: path.read_text() for path in sorted(folder.glob(pattern))}
 
@@ -60,19 +57,17 @@ def frontier(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
 
 
 @pytest.fixture(scope="module")
-def two(tmp_path_factory: pytest.TempPathFactory, frontier: tuple[str, ...]) -> tuple[Path, str, str]:
+def two(tmp_path_factory: pytest.TempPathFactory, frontier: tuple[str, ...]) -> tuple[Path, str]:
     """The folder of both commands, and what two processes printed and said of their end."""
     folder = tmp_path_factory.mktemp("two")
     (folder / "both.py").write_text(BOTH)
     lines = [" ".join((*command, "--out", str(folder / command[0]))) for command in (EVALUATE, frontier)]
-    job = launch(2, str(folder / "both.py"), *lines)
-    out, err = job.communicate(timeout=300)
-    assert job.returncode == 1, err  # of the process that was left alone
-    return folder, out, err
+    job = start(*TORCHRUN, str(folder / "both.py"), *lines)
+    return folder, finish(job, expected=1)  # of the process that was left alone
 
 
-def test_two_processes_evaluate_as_one_does(two: tuple[Path, str, str], tmp_path: Path) -> None:
-    folder, out, _ = two
+def test_two_processes_evaluate_as_one_does(two: tuple[Path, str], tmp_path: Path) -> None:
+    folder, out = two
     main([*EVALUATE, "--out", str(tmp_path)])
     assert out.count("Held-out likelihood") == 1  # one process speaks
     one = content(tmp_path, "*.json")
@@ -81,9 +76,9 @@ def test_two_processes_evaluate_as_one_does(two: tuple[Path, str, str], tmp_path
 
 
 def test_two_processes_draw_the_frontier_of_one(
-    two: tuple[Path, str, str], frontier: tuple[str, ...], tmp_path: Path
+    two: tuple[Path, str], frontier: tuple[str, ...], tmp_path: Path
 ) -> None:
-    folder, out, _ = two
+    folder, out = two
     main([*frontier, "--out", str(tmp_path)])
     assert out.count("Judged by") == 1
     one, both = (
@@ -94,10 +89,9 @@ def test_two_processes_draw_the_frontier_of_one(
     assert len(one) == 4
 
 
-def test_a_process_that_waits_for_one_that_has_ended_says_so(two: tuple[Path, str, str]) -> None:
-    _, _, err = two
-    assert "another process of this command has ended, so this one cannot finish its work" in err
-    assert "start the same command again" in err
+def test_a_process_that_waits_for_one_that_has_ended_says_so(two: tuple[Path, str]) -> None:
+    assert "another process of this command has ended, so this one cannot finish its work" in two[1]
+    assert "start the same command again" in two[1]
 
 
 def children(job: subprocess.Popen[str]) -> list[int]:
@@ -122,16 +116,16 @@ def test_a_process_that_is_killed_ends_the_job_and_a_rerun_finishes_it(tmp_path:
     folder.mkdir()
     for name in ("samples.json", "samples-00001.jsonl"):  # a shard of the process that will die
         shutil.copy(tmp_path / "alone" / name, folder)
-    job = launch(2, "-m", "--", "tokenloom", *SAMPLE, "--out", str(folder))
+    job = start(*TORCHRUN, "-m", "--", "tokenloom", *SAMPLE, "--out", str(folder))
     deadline = time.monotonic() + 120
     while len(children(job)) < 2:
         assert time.monotonic() < deadline, "torchrun did not start two processes"
         time.sleep(0.02)
     victim = children(job)[1]
     os.kill(victim, signal.SIGKILL)
-    _, err = job.communicate(timeout=300)
+    said, _ = job.communicate(timeout=300)
     assert job.returncode != 0
-    assert f"exitcode  : {-signal.SIGKILL} (pid: {victim})" in err  # torchrun says who
+    assert f"exitcode  : {-signal.SIGKILL} (pid: {victim})" in said  # torchrun says who
     kept = {path: path.stat().st_mtime_ns for path in folder.glob("*.jsonl")}
     assert folder / "samples-00001.jsonl" in kept
     main([*SAMPLE, "--out", str(folder)])

@@ -1,7 +1,6 @@
 """`tokenloom probe`: a figure, its numbers and heat maps, from saved runs."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from torch import Tensor
 
 import tokenloom as tl
 from tests import brute
-from tests.cli.helpers import refusal
+from tests.cli.helpers import Shell
 from tests.training.helpers import saved, tiny
 from tokenloom.cli import main
 from tokenloom.data.digits import DigitsSource
@@ -37,14 +36,10 @@ def pixels(path: Path) -> Tensor:
     return torch.from_numpy(imread(path).copy())
 
 
-def test_runs_are_compared_in_one_figure_and_a_hollow_one_reads_0(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_runs_are_compared_in_one_figure_and_a_hollow_one_reads_0(tmp_path: Path, shell: Shell) -> None:
     random_run(tmp_path / "plain")
-    random_run(tmp_path / "hollow", network=replace(tiny(tmp_path).network, kind="hollow"))
-    main(["probe", "plain", "hollow", *FAST])
-    printed = capsys.readouterr().out
-    assert "t = 0.2" in printed
+    random_run(tmp_path / "hollow", network={"kind": "hollow"})
+    assert "t = 0.2" in shell("probe", "plain", "hollow", *FAST).out
     found = json.loads((tmp_path / "plain" / "evaluation" / "probe.json").read_text())
     assert found["settings"]["substitutes"] == 3
     assert [item["t"] for item in found["runs"]["plain"]] == [0.2, 0.8]
@@ -63,9 +58,7 @@ def test_digits_get_heat_maps(tmp_path: Path) -> None:
     assert sorted(path.name for path in Path("here").iterdir()) == ["heat-maps-digits.png", "probe.json", "probe.png"]
 
 
-def test_heat_maps_show_both_posteriors_and_what_the_own_token_tells(
-    tmp_path: Path, generator: torch.Generator
-) -> None:
+def test_heat_maps_show_both_posteriors_and_the_news_of_a_token(tmp_path: Path, generator: torch.Generator) -> None:
     """Of an exact model on 2 x 2 pixels, whatever it predicts, against the oracles of both representations."""
     p0, process = brute.random_p0(3, 4), tl.Uniform(3)
     image = torch.tensor([0, 2, 1, 0])
@@ -74,11 +67,8 @@ def test_heat_maps_show_both_posteriors_and_what_the_own_token_tells(
         tokens = torch.from_numpy(row.noisy * 2).round().long().view(1, 4)
         time = torch.tensor([row.t], dtype=torch.float64)
         noisy = tl.Noisy(tokens, time, process.alpha(time))
-        laws = []
-        for kind in (tl.LeaveOneOut, tl.Denoiser):
-            exact = tl.Oracle(p0, process, predicts=kind).predict(noisy)
-            assert isinstance(exact, tl.LeaveOneOut | tl.Denoiser)
-            laws.append(exact.log_probs.exp()[0])
+        oracles = [tl.Oracle(p0, process, predicts=kind) for kind in (tl.LeaveOneOut, tl.Denoiser)]
+        laws = [oracle.predict(noisy).log_probs.exp()[0] for oracle in oracles]
         grey = torch.tensor([0, 0.5, 1], dtype=torch.float64)
         entropy = [torch.special.entr(law).sum(-1) for law in laws]
         for network_input, expected in (
@@ -93,7 +83,7 @@ def test_heat_maps_show_both_posteriors_and_what_the_own_token_tells(
         posterior_maps(tl.Oracle(p0, process), image[:3], (0.5,))
 
 
-def test_what_cannot_be_probed_gets_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_probed_gets_a_sentence(tmp_path: Path, shell: Shell) -> None:
     random_run(tmp_path / "masked", method="mdm", predicts=None, objective=None)
     random_run(tmp_path / "uniform")
     for arguments, sentence in (
@@ -102,4 +92,4 @@ def test_what_cannot_be_probed_gets_a_sentence(tmp_path: Path, capsys: pytest.Ca
         (["uniform", "--times", "0"], "times must be in (0, 1]"),
         (["uniform", "--substitutes", "1"], "substitutes must be at least 2, got 1"),
     ):
-        assert sentence in refusal(capsys, "probe", *arguments)
+        assert sentence in shell.refusal("probe", *arguments)

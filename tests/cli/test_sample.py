@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.helpers import refusal
+from tests.cli.helpers import Shell
 from tests.training.helpers import saved, tiny
-from tokenloom.cli import main
 from tokenloom.data.text import TextSource
 from tokenloom.nn.transformer import TransformerOptions
+from tokenloom.samplers import CORRECTORS, PREDICTORS
 from tokenloom.support import display
 from tokenloom.training.build import resolve
 from tokenloom.training.config import TrainConfig
@@ -43,31 +43,21 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> str:
         return str(untrained(folder / "run", config))
 
 
-def run_json(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, object]:
-    main(["sample", *arguments, "--json"])
-    record: dict[str, object] = json.loads(capsys.readouterr().out)
-    return record
-
-
-def test_a_seed_gives_the_same_rows_whatever_the_number_and_the_batch(
-    markov: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    many = run_json(capsys, markov, "--num", "6", "--steps", "4", "--batch", "4")
-    few = run_json(capsys, markov, "--num", "2", "--steps", "4")
-    other = run_json(capsys, markov, "--num", "2", "--steps", "4", "--seed", "1")
-    assert many["tokens"][:2] == few["tokens"]  # type: ignore[index]
+def test_a_seed_gives_the_same_rows_whatever_the_number_and_the_batch(markov: str, shell: Shell) -> None:
+    many = shell.draws(markov, "--num", "6", "--steps", "4", "--batch", "4")
+    few = shell.draws(markov, "--num", "2", "--steps", "4")
+    other = shell.draws(markov, "--num", "2", "--steps", "4", "--seed", "1")
+    assert many["tokens"][:2] == few["tokens"]
     assert other["tokens"] != few["tokens"]
-    options = few["provenance"]["options"]  # type: ignore[index]
+    options = few["provenance"]["options"]
     assert (options["steps"], options["seed"], options["sampler"]) == (4, 0, "ancestral")
 
 
-def test_prompt_and_infill_are_kept(text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    prompted = run_json(capsys, text, "--num", "3", "--steps", "4", "--prompt", "the cat")
-    assert all(sample.startswith("the cat") and len(sample) == 24 for sample in prompted["samples"])  # type: ignore[attr-defined]
-    filled = run_json(capsys, text, "--num", "3", "--steps", "4", "--infill", "the ___ sat")
-    for sample in filled["samples"]:  # type: ignore[attr-defined]
-        assert sample[:4] == "the "
-        assert sample[7:11] == " sat"
+def test_prompt_and_infill_are_kept(text: str, shell: Shell) -> None:
+    prompted = shell.draws(text, "--num", "3", "--steps", "4", "--prompt", "the cat")
+    assert all(sample.startswith("the cat") and len(sample) == 24 for sample in prompted["samples"])
+    filled = shell.draws(text, "--num", "3", "--steps", "4", "--infill", "the ___ sat")
+    assert {sample[:4] + "___" + sample[7:11] for sample in filled["samples"]} == {"the ___ sat"}
 
 
 @pytest.mark.parametrize(
@@ -78,26 +68,21 @@ def test_prompt_and_infill_are_kept(text: str, capsys: pytest.CaptureFixture[str
         ["--corrector", "scan:steps=9", "--corrector-steps", "3"],
     ],
 )
-def test_a_corrector_is_used_however_it_is_named(
-    options: list[str], text: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_corrector_is_used_however_it_is_named(options: list[str], text: str, shell: Shell) -> None:
     """Of 6 evaluations 2 are of the sampler and 3 of the corrector between them; without it all 6 are taken."""
-    plain = run_json(capsys, text, "--num", "2", "--steps", "6")
-    corrected = run_json(capsys, text, "--num", "2", "--steps", "6", *options)
+    plain = shell.draws(text, "--num", "2", "--steps", "6")
+    corrected = shell.draws(text, "--num", "2", "--steps", "6", *options)
     assert (plain["evaluations"], corrected["evaluations"]) == (6, 5)
 
 
-def test_a_grid_is_filled_in_whole(capsys: pytest.CaptureFixture[str]) -> None:
-    said = refusal(capsys, "sample", "sudoku4-udm-loo", "--infill", "12")
-    assert "--infill has 2 cells, but a sequence has 16; write blanks for the rest" in said
+def test_a_grid_is_filled_in_whole(shell: Shell) -> None:
+    assert "--infill has 2 cells, but a sequence has 16" in shell.refusal("sample", "sudoku4-udm-loo", "--infill", "12")
 
 
-def test_watch_shows_every_step_and_out_holds_everything(
-    text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_watch_shows_every_step_and_out_holds_everything(text: str, tmp_path: Path, shell: Shell) -> None:
     out = tmp_path / "deep" / "samples.json"
-    main(["sample", text, "--num", "2", "--steps", "3", "--watch", "--corrector-steps", "1", "--out", str(out)])
-    assert "step 2/2" in capsys.readouterr().out
+    options = ["--num", "2", "--steps", "3", "--watch", "--corrector-steps", "1", "--out", str(out)]
+    assert "step 2/2" in shell("sample", text, *options).out
     record = json.loads(out.read_text())
     assert set(record) == {"samples", "tokens", "evaluations", "seconds_per_sample", "provenance"}
     assert record["evaluations"] <= 3
@@ -114,13 +99,13 @@ def test_watch_shows_every_step_and_out_holds_everything(
         (["--sampler", "psi:kapa=0.5"], "did you mean kappa"),
         (
             ["--sampler", "reaudm"],
-            "reaudm needs a process with an auxiliary variable, but the model's process is Uniform; use ancestral",
+            "needs a process with an auxiliary variable, but the model's process is Uniform",
         ),
         (["--prompt", "the cat sat on the mat and the dog"], "34 tokens, but a sequence has 24"),
         (["--prompt", "ZEBRA"], "Z"),
-        (["--num", "0"], "--num and --batch must be at least 1"),
+        (["--num", "0"], "num must be at least 1, got 0"),
         (["--corrector-steps", "-1"], "--corrector-steps must not be negative, got -1"),
-        (["--out", str(Path(__file__).parent)], "holds other files, such as"),
+        (["--out", str(Path(__file__).parent)], "which is not part of samples; name a new folder with --out"),
         (["--out", "/dev/null/here.json"], "cannot write to /dev/null: "),
         (["--corrector", "informd"], "there is no corrector 'informd'; did you mean informed"),
         (["--corrector-steps", "5", "--steps", "6"], "takes at least 7 evaluations, got steps=6"),
@@ -129,26 +114,20 @@ def test_watch_shows_every_step_and_out_holds_everything(
         (["--steps", str(10**12)], "a grid of 1,000,000,000,000 steps needs about 8,000.0 GB, and this machine has"),
     ],
 )
-def test_a_wrong_input_gets_a_sentence(
-    text: str, arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert sentence in refusal(capsys, "sample", text, *arguments)
+def test_a_wrong_input_gets_a_sentence(text: str, arguments: list[str], sentence: str, shell: Shell) -> None:
+    assert sentence in shell.refusal("sample", text, *arguments)
 
 
-def test_every_sampler_is_listed(text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    from tokenloom.samplers import CORRECTORS, PREDICTORS
-
-    main(["sample", text, "--sampler", "list"])
-    printed = capsys.readouterr().out
+def test_every_sampler_is_listed(text: str, shell: Shell) -> None:
+    printed = shell("sample", text, "--sampler", "list").out
     assert all(name in printed for name in [*PREDICTORS, *CORRECTORS])
     assert f"(needs {PREDICTORS['confidence'].needs})" in " ".join(printed.split())
 
 
-def test_the_bundled_text_model_goes_on_where_a_prompt_ends(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_bundled_text_model_goes_on_where_a_prompt_ends(shell: Shell) -> None:
     """Most of its words of four letters and more end in one of nine letters, as English ones do (9 in 26 by chance)."""
     options = ["--num", "2", "--steps", "32", "--top-p", "0.9", "--prompt", "ROMEO:\nI "]
-    record = run_json(capsys, "shakespeare-udm-loo", *options)
-    for sample in record["samples"]:  # type: ignore[attr-defined]
+    for sample in shell.draws("shakespeare-udm-loo", *options)["samples"]:
         assert sample.startswith("ROMEO:\nI ")
         assert len(sample) == 256
         words = [word for word in re.findall(r"[a-z]+", sample[9:]) if len(word) >= 4]
@@ -156,11 +135,10 @@ def test_the_bundled_text_model_goes_on_where_a_prompt_ends(capsys: pytest.Captu
         assert sum(word[-1] in "edtnrsyhl" for word in words) > 0.7 * len(words)
 
 
-def test_one_sequence_is_one_and_a_pipe_is_told_how_far_it_is(
-    markov: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_one_sequence_is_one_and_a_pipe_sees_progress(
+    markov: str, shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(display, "OFTEN", 0.01)
-    main(["sample", markov, "--num", "1", "--steps", "64"])
-    told = capsys.readouterr()
+    told = shell("sample", markov, "--num", "1", "--steps", "64")
     assert re.search(r"^1 sequence, \d+\.\d evaluations each", told.out, re.MULTILINE)
     assert re.search(r"\d+%  sampling 1 sequence: step \d+ of 64", told.err)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.helpers import refusal
+from tests.cli.helpers import Shell
 from tokenloom.cli import main
 
 DRAW = ("sample", "sudoku4-udm-loo", "--steps", "2", "--shard", "4")
@@ -51,24 +51,22 @@ def test_what_is_there_is_not_drawn_again_and_what_is_missing_is(alone: dict[str
     assert (tmp_path / "samples-00000.jsonl").stat().st_mtime_ns == first
 
 
-def test_samples_of_other_settings_are_not_mixed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_samples_of_other_settings_are_not_mixed(tmp_path: Path, shell: Shell) -> None:
     drawn(tmp_path, "--num", "4")
-    said = refusal(capsys, *DRAW, "--num", "4", "--seed", "1", "--out", str(tmp_path))
-    assert "holds samples with other settings (options.seed: 0, now 1); choose another --out" in said
+    said = shell.refusal(*DRAW, "--num", "4", "--seed", "1", "--out", str(tmp_path))
+    assert "holds samples with other settings (provenance.options.seed (0 -> 1)); choose another --out" in said
 
 
-def test_wrong_input_gets_a_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_wrong_input_gets_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shell: Shell) -> None:
     folder = ("--out", str(tmp_path))
-    assert "--shard must be at least 1, got 0" in refusal(capsys, *DRAW[:-1], "0", *folder)
-    assert "leave out --watch and --json" in refusal(capsys, *DRAW, "--json", *folder)
+    assert "shard must be at least 1, got 0" in shell.refusal(*DRAW[:-1], "0", *folder)
+    assert "leave out --watch and --json" in shell.refusal(*DRAW, "--json", *folder)
     monkeypatch.setenv("WORLD_SIZE", "2")
-    said = refusal(capsys, *DRAW, "--num", "2")
+    said = shell.refusal(*DRAW, "--num", "2")
     assert "several processes write their samples to a folder; name one with --out" in said
     for rank, sentence in (
         ("2", "RANK must be in 0..1, got 2; start processes with torchrun"),
         ("first", "RANK must be a whole number, as torchrun sets it, got 'first'"),
     ):
         monkeypatch.setenv("RANK", rank)
-        assert sentence in refusal(capsys, *DRAW, "--num", "2")
+        assert sentence in shell.refusal(*DRAW, "--num", "2")

@@ -1,6 +1,5 @@
 """The command before any command: help, version, completion and Ctrl-C need no PyTorch, or none yet."""
 
-import os
 import resource
 import signal
 import subprocess
@@ -10,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.training.helpers import finish, start
 from tokenloom.cli import main
-from tokenloom.cli.registry import COMMANDS, made
-from tokenloom.cli.summaries import summaries
+from tokenloom.cli.registry import COMMANDS, made, summaries
 
 WITHOUT_TORCH = """
 import sys
@@ -68,7 +67,7 @@ def test_what_is_said_before_a_command_needs_no_torch(arguments: list[str], stat
 
 def test_the_line_of_a_command_is_the_first_paragraph_of_its_help() -> None:
     """What is read from the source is what the function says; every command has a line."""
-    lines = summaries(COMMANDS.folder, COMMANDS.group)
+    lines = summaries()
     assert list(lines) == list(COMMANDS)
     for name, line in lines.items():
         assert line == " ".join((made(name, [name]).__doc__ or "").partition("\n\n")[0].split())
@@ -114,13 +113,9 @@ class Announce:
 sys.meta_path.insert(0, Announce())
 main(["solve", "1..............."])
 """
-    process = subprocess.Popen(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ
-    )
+    process = start(sys.executable, "-c", code)
     assert process.stdout is not None
     assert process.stdout.readline() == "loading\n"
     time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert said == "interrupted\n"
+    assert finish(process, expected=130) == "interrupted\n"

@@ -25,6 +25,11 @@ def load(source: Path | str, folder: Path, **options: Any) -> Dataset:
     return load_text(source, cache=folder / "cache", **options)
 
 
+def refused(sentence: str, source: Path | str, folder: Path, **options: Any) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        load(source, folder, **options)
+
+
 def tokenizer_of(dataset: Dataset) -> Tokenizer:
     assert dataset.tokenizer is not None
     return dataset.tokenizer

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.data.helpers import load, shared
+from tests.data.helpers import load, refused, shared
 from tokenloom.data.detokenise import Detokeniser, detokenise
 
 LINES: list[tuple[Detokeniser, str, str]] = [
@@ -86,5 +86,4 @@ def test_real_wikitext_is_detokenised_before_it_is_tokenised_and_cached(tmp_path
 
 def test_an_unknown_detokeniser_is_named_with_the_nearest(as_a_user: None, tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text("some text " * 20)
-    with pytest.raises(ValueError, match="unknown detokeniser wikitxt; did you mean wikitext"):
-        load(tmp_path / "text.txt", tmp_path, detokeniser="wikitxt")
+    refused("detokeniser wikitxt; did you mean wikitext", tmp_path / "text.txt", tmp_path, detokeniser="wikitxt")

@@ -5,11 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.data.helpers import load
+from tests.data.helpers import refused
 from tokenloom.data.packing import pack
-from tokenloom.models.tokenizer import (
-    Ids,
-)
+from tokenloom.models.tokenizer import Ids
 
 END = 99
 
@@ -74,11 +72,7 @@ def test_a_vocabulary_with_a_start_and_a_padding_frames_rows_with_them() -> None
 def test_impossible_packings_get_a_sentence(as_a_user: None, stories: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="the text has 70 tokens, but one row needs 71"):
         rows("wrap", 71)
-    with pytest.raises(ValueError, match="unknown packing sentence; did you mean sentences"):
-        load(stories, tmp_path, packing="sentence")
-    with pytest.raises(ValueError, match="at least 3 tokens, got a length of 2"):
-        load(stories, tmp_path, packing="sentences", length=2)
-    with pytest.raises(ValueError, match="pad needs a tokenizer with an end-of-sequence token"):
-        load(stories, tmp_path, packing="pad")
-    with pytest.raises(ValueError, match=r"the validation text has \d+ tokens, but one row needs 900"):
-        load(stories, tmp_path, length=900)
+    refused("unknown packing sentence; did you mean sentences", stories, tmp_path, packing="sentence")
+    refused("at least 3 tokens, got a length of 2", stories, tmp_path, packing="sentences", length=2)
+    refused("pad needs a tokenizer with an end-of-sequence token", stories, tmp_path, packing="pad")
+    refused(r"the validation text has \d+ tokens, but one row needs 900", stories, tmp_path, length=900)

@@ -1,7 +1,7 @@
-"""Digits and Markov chains: shapes, levels, and the law they are drawn from."""
+"""Every registered source by its record; digits and Markov chains: shapes, levels, and the law they are drawn from."""
 
 import math
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +9,7 @@ import torch
 
 import tokenloom as tl
 from tests.data.helpers import shared
+from tokenloom.data.base import SOURCES, source_of
 from tokenloom.data.digits import DigitsSource, quantise, read_idx
 from tokenloom.data.markov import MarkovSource, markov_chain
 
@@ -46,3 +47,34 @@ def test_markov_data_is_drawn_from_its_chain() -> None:
     assert data.entropy is not None
     assert abs(float(nats.mean()) - data.entropy) < 5 * float(nats.std()) / math.sqrt(4000)
     assert data.fingerprint != replace(source, seed=1).load().fingerprint
+
+
+SMALL = {"rows": 40, "valid_rows": 10, "side": 4, "givens": (4, 8), "length": 12}
+"""Small values of options that several sources share."""
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_a_source_is_recorded_and_loads_the_same_clean_tokens_again(name: str, tmp_path: Path) -> None:
+    kind = SOURCES[name]
+    assert is_dataclass(kind)
+    known = {item.name for item in fields(kind)}
+    options = {key: value for key, value in SMALL.items() if key in known}
+    if kind.is_text:
+        text = tmp_path / "text.txt"
+        text.write_text("the cat sat on the mat. " * 40)
+        options |= {"path": str(text)}
+    source = SOURCES.restore({"name": name, "kind": name} | options)
+    assert source_of(source.record()) == source
+    first, second = source.load(), source_of(source.record()).load()
+    assert first.fingerprint == second.fingerprint
+    assert torch.equal(torch.as_tensor(first.valid), torch.as_tensor(second.valid))
+    for table in (first.train, first.valid):
+        assert 0 <= int(table.min()) <= int(table.max()) < first.vocab_size
+    texts = first.decode(first.valid[:2].long())
+    assert len(texts) == 2
+    assert all(texts)
+    assert source.is_text == (first.tokenizer is not None)
+    oracle = source.oracle()
+    if oracle is not None:
+        assert first.entropy is not None
+        assert math.isclose(oracle.entropy() / first.length, first.entropy)

@@ -35,22 +35,6 @@ def test_the_tail_is_drawn_as_often_as_it_should_be(generator: torch.Generator) 
     assert abs(rarer_half - 50) <= 4 * math.sqrt(50)
 
 
-def test_a_float32_gumbel_race_misses_that_tail(generator: torch.Generator) -> None:
-    """The control: a race -log(-log u) + logit with the 24 bits of a float32 u fails the test above.
-
-    Tokens of one logit race as the largest of their n numbers u, which is ceil(2^24 v^(1/n)) - 1 over 2^24, v uniform.
-    """
-    assert (torch.rand(1000, generator=generator) * 2**24 % 1 == 0).all()
-    logits, draws, tail = head_and_tail(1e-3, 50_000), 100_000, 50_000
-
-    def fastest(count: int) -> Tensor:
-        largest = torch.rand(draws, generator=generator, dtype=torch.float64) ** (1 / count) * 2**24
-        return -torch.log(-torch.log(((largest.ceil() - 1) / 2**24).float().clamp(min=1e-30)))
-
-    in_tail = int((logits[-1] + fastest(tail) > logits[0] + fastest(GPT2 - tail)).sum())
-    assert in_tail < 100 - 4 * math.sqrt(100)
-
-
 @pytest.mark.parametrize("size", [2, 7, 512, 513, 768, 1000])
 def test_drawn_tokens_follow_their_law(size: int, generator: torch.Generator) -> None:
     logits = 2 * torch.randn(size, generator=generator)

@@ -23,45 +23,38 @@ def textbook_top_k(values: Tensor, k: int) -> Tensor:
     return torch.zeros_like(values, dtype=torch.bool).scatter(-1, index, True)
 
 
-def rows(kind: str, size: int) -> Tensor:
-    generator = torch.Generator().manual_seed(21)
-    noise = torch.randn(24, size, generator=generator)
-    logits = {
+def logits(size: int) -> dict[str, Tensor]:
+    noise = torch.randn(24, size, generator=torch.Generator().manual_seed(21))
+    place = torch.arange(size)
+    return {
         "random": 2 * noise,
         "peaked": 8 * noise,
         "flat": 0.05 * noise,
         "constant": 0 * noise,
         "tied": noise.round(),
         "tied and peaked": (2 * noise).round() * 2,
-        "one token": torch.where(torch.arange(size) == size // 3, 0.0, -torch.inf).expand(24, size),
+        "one token": torch.where(place == size // 3, 0.0, -torch.inf).expand(24, size),
         "mixed": noise * torch.linspace(0, 12, 24)[:, None],
-        "with impossible tokens": torch.where((noise > 0) | (torch.arange(size) == 1), noise, -torch.inf),
-    }[kind]
-    return torch.softmax(logits, -1)
+        "with impossible tokens": torch.where((noise > 0) | (place == 1), noise, -torch.inf),
+    }
 
 
-KINDS = [
-    "random", "peaked", "flat", "constant", "tied", "tied and peaked", "one token", "mixed", "with impossible tokens",
-]  # fmt: skip
+KINDS = list(logits(3))
+
+
+def rows(kind: str, size: int) -> Tensor:
+    return torch.softmax(logits(size)[kind], -1)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("size", [3, 64, 65, 1000, 20_000])
 @pytest.mark.parametrize("p", [1e-6, 0.1, 0.5, 0.9, 0.999])
-def test_top_p_keeps_the_textbook_set(kind: str, size: int, p: float) -> None:
+def test_top_p_keeps_the_textbook_set(kind: str, size: int, p: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By sorting, where rows are short, and digit by digit, whatever their length."""
     probs = rows(kind, size)
-    assert torch.equal(top_p_set(probs, p), textbook_top_p(probs, p))
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("size", [3, 64, 1000])
-@pytest.mark.parametrize("p", [1e-6, 0.5, 0.999])
-def test_the_digits_of_short_rows_keep_the_same_set(
-    kind: str, size: int, p: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    probs = rows(kind, size)
-    monkeypatch.setattr(truncation, "SORTED", 0)
-    assert torch.equal(top_p_set(probs, p), textbook_top_p(probs, p))
+    for longest_sorted in (truncation.SORTED, 0):
+        monkeypatch.setattr(truncation, "SORTED", longest_sorted)
+        assert torch.equal(top_p_set(probs, p), textbook_top_p(probs, p))
 
 
 @pytest.mark.parametrize("size", [1000, 2000])
@@ -161,3 +154,9 @@ def test_a_truncation_is_applied_to_the_representation_it_names() -> None:
 def test_wrong_options_are_named(options: dict[str, float], sentence: str, as_a_user: None) -> None:
     with pytest.raises(ValueError, match=sentence):
         tl.Truncation(**options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("on", ["Score", None, ["Denoiser"]])
+def test_a_damaged_record_is_refused(on: object, as_a_user: None) -> None:
+    with pytest.raises(ValueError, match="on Denoiser or LeaveOneOut, got"):
+        tl.Truncation.restore(tl.Truncation(top_p=0.5).record() | {"on": on})

@@ -19,15 +19,7 @@ from tests.evaluation.helpers import NO_TEXT
 from tests.training.helpers import saved, tiny
 from tokenloom.cli.frontier import frontier
 from tokenloom.data.markov import markov_chain
-from tokenloom.evaluation.frontier import (
-    Sweep,
-    at_entropy,
-    data_entropy,
-    matched,
-    run_points,
-    submit_points,
-    warnings,
-)
+from tokenloom.evaluation.frontier import Sweep, matched, nats_at_entropy, run_points, submit_points, warnings
 from tokenloom.evaluation.judges import OracleJudge, rate
 from tokenloom.evaluation.points import Point, evaluate_point
 from tokenloom.samplers.options import SamplerOptions
@@ -40,18 +32,18 @@ def record(family: str, entropy: float, perplexity: float, source: str = "model"
 
 def test_perplexity_between_points_is_geometric_in_entropy() -> None:
     members = [record("a", 4.0, 10.0), record("a", 5.0, 40.0)]
-    assert at_entropy(members, 4.5) == pytest.approx(20.0)
-    assert at_entropy(members, 5.0) == pytest.approx(40.0)
-    assert at_entropy(members, 5.1) is None
+    assert nats_at_entropy(members, 4.5) == pytest.approx(math.log(20.0))
+    assert nats_at_entropy(members, 5.0) == pytest.approx(math.log(40.0))
+    assert nats_at_entropy(members, 5.1) is None
 
 
 def test_curves_are_ranked_at_the_entropy_of_the_data_and_low_entropy_wins_are_flagged() -> None:
     records = [
         record("data", 4.5, 15.0, "data"),
+        record("shuffled data", 4.5, 300.0, "shuffled data"),
         *(record("repeats", entropy, perplexity) for entropy, perplexity in ((3.0, 2.0), (5.0, 90.0))),
         *(record("honest", entropy, perplexity) for entropy, perplexity in ((4.0, 12.0), (5.0, 30.0))),
     ]
-    assert data_entropy(records) == 4.5
     assert [row[0] for row in matched(records)] == ["honest", "repeats"]
     (sentence,) = warnings(records)
     assert "repeats has the lowest perplexity, 2.0, only at entropy 3.00, below the data's 4.50" in sentence
@@ -61,9 +53,8 @@ def test_curves_are_ranked_at_the_entropy_of_the_data_and_low_entropy_wins_are_f
 
 @pytest.mark.parametrize(("shuffled", "told"), [(4.6, 1), (9.0, 1), (80.0, 0)])
 def test_a_judge_that_hardly_tells_shuffled_data_from_data_is_warned_of(shuffled: float, told: int) -> None:
-    found = warnings(
-        [{"source": "data", "perplexity": 4.8, "entropy": 1.0}, {"source": "shuffled data", "perplexity": shuffled}]
-    )
+    data, other = record("data", 1.0, 4.8, "data"), record("shuffled data", 1.0, shuffled, "shuffled data")
+    found = warnings([data, other, record("a", 1.2, 5.0)])
     assert len(found) == told
     assert all("so it hardly tells them apart" in sentence for sentence in found)
 

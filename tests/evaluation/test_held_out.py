@@ -33,9 +33,7 @@ def test_a_stray_file_of_the_same_name_is_not_what_was_held_out(run: Run) -> Non
     own = held_out(run)
     assert own.fingerprint.tokens < len(TEXT) / 10
     Path("input.txt").write_text(TEXT[::-1])
-    with pytest.raises(
-        ValueError, match=r"input\.txt here is not the data that run was trained on .* with --data to sc"
-    ):
+    with pytest.raises(ValueError, match=r"input\.txt here is not the data that run was trained on .* with --data"):
         held_out(run)
     whole = held_out(run, "input.txt")
     assert whole.fingerprint.tokens > 0.95 * len(TEXT)
@@ -59,12 +57,9 @@ def test_data_that_a_model_cannot_read_is_refused_before_it_is_generated(monkeyp
     monkeypatch.setattr(SOURCES["markov"], "load", load)
     with pytest.raises(ValueError, match="sudoku-9x9 has 9 tokens, but shakespeare-udm-loo was trained on 65"):
         held_out(open_run(BUNDLED), "sudoku")
-    with pytest.raises(
-        ValueError, match="markov chain of 16 tokens has 16 tokens, but sudoku4-udm-loo was trained on 4"
-    ):
+    with pytest.raises(ValueError, match="has 16 tokens, but sudoku4-udm-loo was trained on 4"):
         held_out(open_run("sudoku4-udm-loo"), "markov")
 
 
-@pytest.mark.parametrize("name", ["sudoku4-udm-loo"])
-def test_generated_data_of_a_bundled_model_is_what_it_was_trained_on(name: str) -> None:
-    assert held_out(open_run(name)).name == "sudoku-4x4"
+def test_generated_data_of_a_bundled_model_is_what_it_was_trained_on() -> None:
+    assert held_out(open_run("sudoku4-udm-loo")).name == "sudoku-4x4"

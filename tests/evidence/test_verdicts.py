@@ -58,25 +58,15 @@ def test_a_negative_margin_is_refused() -> None:
         Criterion("advantage", -1.0)
 
 
-def side(comparison: Comparison, favoured: bool, value: float) -> tuple[str, dict[str, Any]]:
-    """The arm of a side, with a record in which its figure or curve has this value."""
+def side(comparison: Comparison, favoured: bool, value: float) -> tuple[str, list[str], Any]:
+    """The arm of a side, the place of its figure or curve in a record, and that figure or curve at this value."""
     if isinstance(comparison, Difference):
         figure = comparison.favoured if favoured else comparison.other
-        found: Any = value
-        for key in reversed([figure.measure, *figure.key.split("/")]):
-            found = {key: found}
-        return figure.arm, found
+        return figure.arm, [figure.measure, *figure.key.split("/")], value
     assert isinstance(comparison, AtEqualEntropy)
     arm, curve = comparison.favoured if favoured else comparison.other
     points = [{"entropy": entropy, "nats_per_token": entropy + value} for entropy in (1.0, 1.5, 2.0)]
-    return arm, {f"curve: {curve}": {"points": points}}
-
-
-def merged(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
-    both = dict(first)
-    for key, value in second.items():
-        both[key] = merged(first[key], value) if isinstance(first.get(key), dict) else value
-    return both
+    return arm, [f"curve: {curve}"], {"points": points}
 
 
 def synthetic(comparison: Comparison, gains: tuple[float, ...]) -> Records:
@@ -85,9 +75,11 @@ def synthetic(comparison: Comparison, gains: tuple[float, ...]) -> Records:
     larger = isinstance(comparison, Difference) and comparison.larger
     for seed, gain in zip(SEEDS, gains, strict=True):
         for favoured, value in ((True, 1.0 + gain if larger else 1.0 - gain), (False, 1.0)):
-            arm, found = side(comparison, favoured, value)
-            key = comparison.setting, arm, seed
-            records[key] = merged(records.get(key, {}), found)
+            arm, (*keys, last), found = side(comparison, favoured, value)
+            place = records.setdefault((comparison.setting, arm, seed), {})
+            for key in keys:
+                place = place.setdefault(key, {})
+            place[last] = found
     return records
 
 

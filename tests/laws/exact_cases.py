@@ -80,13 +80,33 @@ def expected_losses(
     return torch.zeros(len(times), dtype=losses.dtype).index_add(0, which, losses)
 
 
-def integral(process: tl.Process, objective: Objective, predicts: type[Posterior], nodes: int = 40) -> float:
-    """Over t in [0, 1] by Gauss-Legendre in u with t = sin^2(pi u / 2), which tames logarithms at both ends."""
-    points, weights = np.polynomial.legendre.leggauss(nodes)
-    u = (points + 1) / 2
-    slopes = torch.from_numpy(weights / 2 * math.pi / 2 * np.sin(math.pi * u))
-    times = (np.sin(math.pi * u / 2) ** 2).tolist()
-    return float((slopes * expected_losses(process, objective, predicts, times)).sum())
+def quadrature(nodes: int = 48) -> tuple[Tensor, Tensor]:
+    """Times and weights of an integral over t in [0, 1]: Gauss-Legendre in v with t = sin^2(pi u/2), u = v^2 (3 - 2 v).
+
+    The substitution tames logarithms and roots at both ends.
+    """
+    v, weights = (torch.from_numpy(part) / 2 for part in np.polynomial.legendre.leggauss(nodes))
+    v = v + 0.5
+    u = v * v * (3 - 2 * v)
+    return torch.sin(math.pi * u / 2) ** 2, weights * 6 * v * (1 - v) * math.pi / 2 * torch.sin(math.pi * u)
+
+
+def integral(process: tl.Process, objective: Objective, predicts: type[Posterior]) -> float:
+    """The mean loss per sequence, predicted by the oracle, integrated over t in [0, 1]."""
+    times, weights = quadrature()
+    return float((weights * expected_losses(process, objective, predicts, times.tolist())).sum())
+
+
+def price_of_the_start(p0: Tensor, pi: Tensor, eps: float) -> float:
+    """What starting from the prior costs, with a signal eps left at t = 1: KL(p_1 || pi) if pi covers the vocabulary.
+
+    Else the one step from the prior draws the two positions independently, which costs their total correlation at p_1.
+    """
+    p_1, prior = brute.marginal(p0, pi, eps), brute.kernel(0.0, pi)[0]
+    if bool((pi == 0).any()):
+        table = p_1.view(pi.shape[1], -1)
+        prior = torch.outer(table.sum(1), table.sum(0)).flatten()
+    return float((torch.xlogy(p_1, p_1) - torch.xlogy(p_1, prior)).sum())
 
 
 def state_index(noisy: tl.Noisy, process: tl.Process) -> Tensor:

@@ -14,10 +14,10 @@ from torch import Tensor
 
 import tokenloom as tl
 from tests import brute
+from tests.laws.helpers import EXACT
 
 K, L = 3, 2
 P0 = brute.random_p0(K, L)
-EXACT = tl.LinearSchedule(eps=0.0)
 ZEROS = torch.tensor([[0.0, 0.3, 0.7], [0.5, 0.5, 0.0]], dtype=torch.float64)
 POINT = torch.tensor([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]], dtype=torch.float64)
 MIXED = torch.tensor([[0.0, 1.0, 0.0], [0.2, 0.3, 0.5]], dtype=torch.float64)
@@ -38,6 +38,8 @@ COUPLINGS: dict[str, tl.couplings.Coupling] = {
 CELLS = [(noise, coupling) for noise in NOISES for coupling in COUPLINGS if noise != "hybrid" or coupling == "markov"]
 TIMES = [(0.3, 0.6), (0.05, 0.95), (0.5, 0.52), (0.0, 0.6), (0.7, 1.0)]
 """Times s < t of a step, both ends of time among them."""
+JUMPING = [cell for cell in CELLS if cell[1] != "times"]
+"""Cells whose reverse chain jumps at random times."""
 
 
 def process_of(noise: str, coupling: str) -> tl.Process:
@@ -141,6 +143,14 @@ class Cell:
         second = torch.einsum("ij,ir->rj", P0, self.shown[0][:, tokens[:, 0], shown[:, 0]])
         both = torch.stack([first, second], 1)
         return both / both.sum(-1, keepdim=True)
+
+    @cached_property
+    def conditional(self) -> Tensor:
+        """p(x_t^l = y | z_t at the other position, shown) = sum_k nu_k q(y, shown | k), [rows, length, states]."""
+        shown = self.states[1]
+        table = torch.stack([self.shown[at][..., shown[:, at]] for at in range(L)]).permute(3, 0, 1, 2)
+        law = torch.einsum("rlk,rlky->rly", self.leave_one_out, table)
+        return law / law.sum(-1, keepdim=True)
 
     @cached_property
     def pairs(self) -> Tensor:

@@ -23,6 +23,7 @@ from tests.laws.exact_cases import (
     expected_losses,
     integral,
     label,
+    price_of_the_start,
 )
 from tests.laws.grid import P0, TABLES, K, L
 from tests.laws.helpers import assert_close
@@ -52,13 +53,6 @@ def test_finite_bound_falls_towards_the_continuous_one(case: Case) -> None:
     assert gaps[-1] / gaps[-2] == pytest.approx(0.5, abs=0.1)
 
 
-def total_correlation(law: Tensor, states: int) -> float:
-    """KL of a law over sequences to the product of its positions."""
-    table = law.view(states, states)
-    product = torch.outer(table.sum(1), table.sum(0))
-    return float((torch.xlogy(table, table) - torch.xlogy(table, product)).sum())
-
-
 def prior_price(process: tl.Process, x_0: Tensor, predicts: type[Posterior]) -> Tensor:
     """What is paid at t = 1, from the noise alone where that is enough, else from the oracle's prediction."""
     if needs_no_network(process):
@@ -82,18 +76,16 @@ LEFT: list[tuple[tl.Process, Objective, Tensor]] = [
 def test_prior_term_completes_the_bound_where_signal_is_left_at_the_end(
     case: tuple[tl.Process, Objective, Tensor], predicts: type[Posterior], eps: float
 ) -> None:
-    """H plus exactly what the start costs: KL(p_1 || pi) where pi covers the vocabulary.  Else the one step from the
-    prior draws the positions independently, which costs their total correlation at alpha_1.
-    """
+    """The bound is H plus exactly what starting from the prior costs."""
     process, objective, pi = case[0].with_schedule(tl.LinearSchedule(eps=eps)), *case[1:]
     bound = integral(process, objective, predicts)
     x_0 = brute.sequences(K, L)
     price = prior_price(process, x_0, predicts).sum(-1)
     assert leaves_signal(process)
-    p_1, prior = brute.marginal(P0, pi, eps), brute.kernel(0.0, pi)[0]
-    start = total_correlation(p_1, pi.shape[1]) if bool((pi == 0).any()) else float((p_1 * (p_1 / prior).log()).sum())
     assert float(price.max()) > 1e-4
-    assert bound + float((P0.flatten() * price).sum()) == pytest.approx(ENTROPY + start, abs=1e-4)
+    assert bound + float((P0.flatten() * price).sum()) == pytest.approx(
+        ENTROPY + price_of_the_start(P0, pi, eps), abs=1e-4
+    )
 
 
 @pytest.mark.parametrize("eps", [0.02, 0.7])

@@ -8,73 +8,51 @@ from torch import Tensor
 
 import tokenloom as tl
 from tests import brute
+from tests.laws.grid import Cell
 from tests.laws.helpers import EXACT, assert_close, every_state, probabilities
-from tokenloom.posteriors import Posterior
+from tokenloom.posteriors import Posterior, convert_at
 
 K, L = 3, 3
-REPRESENTATIONS = (tl.Denoiser, tl.LeaveOneOut, tl.Score)
-
-
-def score_table(p0: Tensor, pi: Tensor, alpha: float) -> Tensor:
-    """p_t(y) / p_t(x_t) for y that differs from x_t at one position, straight from the marginals."""
-    length, states = pi.shape
-    tokens = brute.sequences(states, length)
-    p_t = brute.marginal(p0, pi, alpha).view([states] * length)
-    table = torch.zeros(len(tokens), length, states, dtype=torch.float64)
-    for position, state in itertools.product(range(length), range(states)):
-        moved = tokens.clone()
-        moved[:, position] = state
-        table[:, position, state] = p_t[moved.unbind(1)] / p_t[tokens.unbind(1)]
-    return table
-
-
-def full_support() -> list[tuple[tl.Process, Tensor]]:
-    return [
-        (tl.Uniform(K, schedule=EXACT), brute.uniform_pi(K, L)),
-        (tl.Interpolating(K, brute.random_pi(K, L), schedule=EXACT), brute.random_pi(K, L)),
-    ]
-
-
-def truth(representation: type, p0: Tensor, pi: Tensor, alpha: float) -> Posterior:
-    if representation is tl.Denoiser:
-        return tl.Denoiser(brute.denoiser(p0, pi, alpha).log())
-    if representation is tl.LeaveOneOut:
-        return tl.LeaveOneOut(brute.leave_one_out(p0, pi, alpha).log())
-    return tl.Score(score_table(p0, pi, alpha).log())
+REPRESENTATIONS: tuple[type[Posterior], ...] = (tl.Denoiser, tl.LeaveOneOut, tl.Score)
 
 
 def values(posterior: Posterior) -> Tensor:
     return posterior.log_ratios.exp() if isinstance(posterior, tl.Score) else probabilities(posterior)
 
 
-@pytest.mark.parametrize("case", full_support(), ids=lambda case: case[0].title)
-@pytest.mark.parametrize("alpha", brute.ALPHAS)
-@pytest.mark.parametrize(("source", "target"), list(itertools.product(REPRESENTATIONS, REPRESENTATIONS)))
-def test_every_conversion_gives_the_enumerated_posterior(
-    case: tuple[tl.Process, Tensor],
-    alpha: float,
-    source: type,
-    target: type[Posterior],
-) -> None:
-    process, pi = case
-    p0, noisy = brute.random_p0(K, L), every_state(K, L, alpha)
-    converted = tl.convert(truth(source, p0, pi, alpha), target, noisy.tokens, noisy.alpha_t, process)
-    assert type(converted) is target
-    assert_close(
-        values(converted), values(truth(target, p0, pi, alpha)), "`prop:loo_to_denoiser`, `eq:score-ratio-loo`"
-    )
+def readable(cell: Cell, source: type[Posterior]) -> Tensor:
+    """Flags of the positions where a representation says what the others say.
+
+    A score says nothing of x_0 at level 0, and a denoiser nothing of the other positions where x_t reveals x_0.
+    """
+    if source is tl.Score:
+        return cell.process.level(cell.noisy) > 0
+    return cell.process.evidence(cell.noisy).isfinite() if source is tl.Denoiser else torch.ones_like(cell.noisy.free)
 
 
-@pytest.mark.parametrize("alpha", brute.ALPHAS)
-def test_round_trips_return_the_prediction_whether_or_not_it_is_a_true_posterior(alpha: float) -> None:
+def test_every_conversion_gives_the_enumerated_posterior(cell: Cell) -> None:
+    own = cell.conditional.gather(-1, cell.noisy.tokens.unsqueeze(-1))
+    truth: list[Posterior] = [
+        tl.Denoiser(cell.denoiser.log()),
+        tl.LeaveOneOut(cell.leave_one_out.log()),
+        tl.Score((cell.conditional / own).log()),
+    ]
+    for source, (expected, target) in itertools.product(truth, zip(truth, REPRESENTATIONS, strict=True)):
+        found = convert_at(source, target, cell.noisy, cell.process)
+        assert type(found) is target
+        where = readable(cell, type(source))
+        assert_close(values(found)[where], values(expected)[where], "`prop:loo_to_denoiser`, `eq:score-ratio-loo`")
+
+
+def test_round_trips_return_the_prediction_whether_or_not_it_is_a_true_posterior(cell: Cell) -> None:
     """The maps are bijections of the simplex, not only right at the optimum."""
-    process, noisy = tl.Uniform(K, schedule=EXACT), every_state(K, L, alpha)
-    logits = torch.randn(len(noisy.tokens), L, K, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
-    for start in (tl.Denoiser(logits), tl.LeaveOneOut(logits)):
-        for middle in REPRESENTATIONS:
-            away = tl.convert(start, middle, noisy.tokens, noisy.alpha_t, process)
-            back = tl.convert(away, type(start), noisy.tokens, noisy.alpha_t, process)
-            assert_close(probabilities(back), probabilities(start))
+    generator = torch.Generator().manual_seed(2)
+    logits = torch.randn(*cell.noisy.tokens.shape, cell.process.vocab_size, generator=generator, dtype=torch.float64)
+    for start, middle in itertools.product((tl.Denoiser(logits), tl.LeaveOneOut(logits)), REPRESENTATIONS):
+        away = convert_at(start, middle, cell.noisy, cell.process)
+        back = convert_at(away, type(start), cell.noisy, cell.process)
+        where = readable(cell, type(start)) & readable(cell, middle)
+        assert_close(probabilities(back)[where], probabilities(start)[where], "a conversion there and back")
 
 
 @pytest.mark.parametrize("alpha", brute.ALPHAS)
@@ -91,39 +69,6 @@ def test_uniform_conversions_have_the_closed_forms_of_the_paper(alpha: float) ->
     to_leave_one_out = tl.convert(tl.Denoiser(nu.log()), tl.LeaveOneOut, noisy.tokens, noisy.alpha_t, process)
     assert_close(probabilities(to_denoiser), forward, "`eq:loo-to-denoiser-uniform`")
     assert_close(probabilities(to_leave_one_out), backward, "`eq:denoiser-to-loo`")
-
-
-@pytest.mark.parametrize("mask_id", [None, 1])
-@pytest.mark.parametrize("alpha", brute.ALPHAS)
-def test_masked_conversions_agree_with_enumeration(alpha: float, mask_id: int | None) -> None:
-    """From the leave-one-out posterior everything follows, visible positions included, wherever the mask id lies."""
-    p0 = brute.random_p0(K, L)
-    if mask_id is not None:
-        for axis in range(L):
-            p0 = p0.index_fill(axis, torch.tensor([mask_id]), 0.0)
-        p0 = p0 / p0.sum()
-    process = tl.Masked(K, mask_id=mask_id, schedule=EXACT)
-    pi = brute.point_pi([K if mask_id is None else mask_id] * L, process.num_states)
-    noisy = every_state(process.num_states, L, alpha)
-    possible = brute.marginal(p0, pi, alpha) > 0
-    noisy = tl.Noisy(noisy.tokens[possible], noisy.t[possible], noisy.alpha_t[possible])
-    nu = tl.LeaveOneOut(brute.leave_one_out(p0, pi, alpha)[possible][..., :K].log())
-    mu = tl.convert(nu, tl.Denoiser, noisy.tokens, noisy.alpha_t, process)
-    assert_close(probabilities(mu), brute.denoiser(p0, pi, alpha)[possible][..., :K])
-    score = tl.convert(nu, tl.Score, noisy.tokens, noisy.alpha_t, process)
-    assert_close(values(score), score_table(p0, pi, alpha)[possible])
-    assert_close(
-        probabilities(tl.convert(score, tl.LeaveOneOut, noisy.tokens, noisy.alpha_t, process)), nu.log_probs.exp()
-    )
-
-
-def test_masked_denoiser_and_leave_one_out_coincide_where_masked() -> None:
-    process = tl.Masked(K, schedule=EXACT)
-    tokens = torch.full((2, L), K)
-    logits = torch.randn(2, L, K, dtype=torch.float64)
-    alpha = torch.full((2,), 0.3, dtype=torch.float64)
-    for source, target in ((tl.Denoiser(logits), tl.LeaveOneOut), (tl.LeaveOneOut(logits), tl.Denoiser)):
-        assert_close(probabilities(tl.convert(source, target, tokens, alpha, process)), torch.softmax(logits, -1))
 
 
 @pytest.mark.asks

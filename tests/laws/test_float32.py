@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 
 import pytest
 import torch
@@ -63,26 +63,22 @@ def both(law: Callable[[tl.Noisy, Tensor], Tensor], noisy: tl.Noisy, values: Ten
     assert_accurate(law(noisy, values), law(in_double(noisy), values.double()))
 
 
+def through(process: tl.Process, path: tuple[type, ...], noisy: tl.Noisy, values: Tensor) -> Tensor:
+    """The prediction with these values, converted from each representation of a path to the next."""
+    posterior = path[0](values)
+    for step in path[1:]:
+        posterior = tl.convert(posterior, step, noisy.tokens, noisy.alpha_t, process)
+    return output(posterior)
+
+
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("alpha", ALPHAS)
 def test_conversions_hold_in_float32(size: int, alpha: float) -> None:
     process, noisy, values = tl.Uniform(size), state(size, alpha), logits(size)
-
-    def through(*steps: type) -> Callable[[tl.Noisy, Tensor], Tensor]:
-        def law(at: tl.Noisy, start: Tensor) -> Tensor:
-            posterior = steps[0](start)
-            for step in steps[1:]:
-                posterior = tl.convert(posterior, step, at.tokens, at.alpha_t, process)
-            return output(posterior)
-
-        return law
-
-    both(through(tl.LeaveOneOut, tl.Denoiser), noisy, values)
-    both(through(tl.LeaveOneOut, tl.Score), noisy, values)
+    sources = KINDS if alpha < 1 else (tl.LeaveOneOut,)
+    for source, target in itertools.product(sources, (tl.Denoiser, tl.LeaveOneOut, tl.Score)):
+        both(partial(through, process, (source, target)), noisy, values)
     both(lambda at, start: tl.conditional_log_probs(tl.LeaveOneOut(start), at, process).exp(), noisy, values)
-    if alpha < 1:
-        both(through(tl.Denoiser, tl.LeaveOneOut), noisy, values)
-        both(through(tl.Denoiser, tl.Score), noisy, values)
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -91,10 +87,7 @@ def test_score_converts_back_in_float32(size: int, alpha: float) -> None:
     """On the same float32 score the result is that of float64, down to its tail; at small alpha nothing is lost."""
     process, noisy, values = tl.Uniform(size), state(size, alpha), logits(size)
     score = tl.convert(tl.LeaveOneOut(values), tl.Score, noisy.tokens, noisy.alpha_t, process)
-
-    def back(at: tl.Noisy, log_ratios: Tensor) -> Tensor:
-        return tl.convert(tl.Score(log_ratios), tl.LeaveOneOut, at.tokens, at.alpha_t, process).log_probs.exp()
-
+    back = partial(through, process, (tl.Score, tl.LeaveOneOut))
     both(back, noisy, score.log_ratios)
     start = torch.softmax(values.double(), -1)
     assert ((back(noisy, score.log_ratios) - start).abs() <= 1e-4 * start + 1e-6).all()
@@ -151,14 +144,9 @@ def test_public_laws_hold_for_float32_times_and_logits(size: int, t: float, step
     for process in (tl.Uniform(size), tl.MaxCoupling(size)):
         single = tl.Noisy(x_t, times, process.alpha(times))
         double = tl.Noisy(x_t, times.double(), process.alpha(times.double()))
-        for single_law, double_law in (
-            (process.marginal(single, tl.Denoiser(values)), process.marginal(double, tl.Denoiser(values.double()))),
-            (
-                process.bridge(single, s, tl.Denoiser(values)),
-                process.bridge(double, s.double(), tl.Denoiser(values.double())),
-            ),
-        ):
-            assert_accurate(single_law.dense(), double_law.dense())
+        mu, exact = tl.Denoiser(values), tl.Denoiser(values.double())
+        assert_accurate(process.marginal(single, mu).dense(), process.marginal(double, exact).dense())
+        assert_accurate(process.bridge(single, s, mu).dense(), process.bridge(double, s.double(), exact).dense())
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -1,7 +1,6 @@
 """The table of noise x coupling: every law of every cell equals its definition, by enumeration, to 1e-12."""
 
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 import pytest
@@ -10,33 +9,19 @@ from torch import Tensor
 
 import tokenloom as tl
 from tests.exact_network import from_evidence
-from tests.laws.grid import CELLS, COUPLINGS, EXACT, NOISES, P0, TABLES, TIMES, Cell, K, L, level_and_masses, process_of
+from tests.laws.exact_cases import ENTROPY, integral
+from tests.laws.grid import CELLS, COUPLINGS, JUMPING, NOISES, P0, TIMES, Cell, K, L, level_and_masses, process_of
+from tests.laws.helpers import close, close_to_conditional
 from tokenloom.couplings.base import probability_lost
-from tokenloom.couplings.steps import rate_bound, stay_bound
+from tokenloom.couplings.steps import stay_bound
 from tokenloom.objectives.nelbo import continuous_bound
 from tokenloom.posteriors import Posterior, convert_at
 
-ENTROPY = -float((P0 * P0.log()).sum())
-CASES = [(noise, coupling, s, t) for noise, coupling in CELLS for s, t in TIMES]
 SCHEDULES = [tl.CosineSchedule(eps=0.0), tl.PolynomialSchedule(eps=1e-3, power=1.7), tl.GeometricSchedule()]
-cell_of = cache(Cell)
 
 
-@pytest.fixture(params=CASES, ids=lambda case: "-".join(map(str, case)))
-def cell(request: pytest.FixtureRequest) -> Cell:
-    return cell_of(*request.param)
-
-
-def close(actual: Tensor, expected: Tensor, law: str) -> None:
-    """Equal to 1e-12; a failure names the law."""
-    worst = float((actual - expected).abs().max())
-    assert worst < 1e-12, f"{law} is broken by {worst:.1e}"
-
-
-def close_to_conditional(found: Tensor, table: Tensor, law: str) -> None:
-    """A law is the table normalised over its last dimension, wherever that has any mass."""
-    possible = table.sum(-1) > 0
-    close(found[possible], (table / table.sum(-1, keepdim=True))[possible], law)
+def one_hot(tokens: Tensor, cell: Cell) -> Tensor:
+    return torch.nn.functional.one_hot(tokens, cell.process.num_states).double()
 
 
 def at_s(cell: Cell) -> Tensor:
@@ -95,6 +80,10 @@ def test_a_given_position_is_a_token_of_infinite_evidence(cell: Cell) -> None:
     for predicts, law in ((tl.LeaveOneOut, rest), (tl.Denoiser, seen)):
         found = tl.Oracle(P0, cell.process, predicts=predicts).predict(noisy).log_probs.exp()[:, 1]
         close_to_conditional(found, law, f"the {predicts.__name__} beside a given token")
+    flat, stays = tl.Denoiser(torch.zeros_like(rest).unsqueeze(1).expand(-1, L, -1)), one_hot(clean[:, 0], cell)
+    for step in (cell.process.marginal(noisy, flat), cell.process.bridge(noisy, at_s(cell), flat)):
+        close(step.dense()[:, 0], stays, "a given token stays")
+    assert not bool(cell.process.reverse_rates(noisy, flat).off_diagonal()[:, 0].any())
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=repr)
@@ -150,16 +139,12 @@ def test_the_way_up_is_the_transition_of_the_path_law(cell: Cell) -> None:
 
 
 def test_the_conditional_and_the_score_of_a_position_are_ratios_of_the_marginal(cell: Cell) -> None:
-    """p_t(x_t^l = y | the other position, shown) = sum_k nu_k q(y, shown | k), normalised; divided by that at x_t."""
-    tokens, shown, _ = cell.states
-    table = torch.stack([cell.shown[at][..., shown[:, at]] for at in range(L)]).permute(3, 0, 1, 2)
-    law = torch.einsum("rlk,rlky->rly", cell.leave_one_out, table)
-    law = law / law.sum(-1, keepdim=True)
-    nu = tl.LeaveOneOut(cell.leave_one_out.log())
+    """The conditional of position l, and divided by that at x_t the score."""
+    nu, law = tl.LeaveOneOut(cell.leave_one_out.log()), cell.conditional
     found = tl.conditional_log_probs(nu, cell.noisy, cell.process).exp()
     close(found, law, "p_t(x_t^l | x_t^{-l}), `eq:gibbs-conditional`")
     score = convert_at(nu, tl.Score, cell.noisy, cell.process).log_ratios.exp()
-    close(score * law.gather(-1, tokens.unsqueeze(-1)), law, "the score, `eq:score-ratio-loo`")
+    close(score * law.gather(-1, cell.noisy.tokens.unsqueeze(-1)), law, "the score, `eq:score-ratio-loo`")
 
 
 def test_the_bridge_given_x_0_is_bayes_rule(cell: Cell) -> None:
@@ -178,13 +163,16 @@ def test_any_prediction_is_plugged_in_or_averaged_over(cell: Cell) -> None:
     Where z_t reveals x_0, x_t stays, though the prediction excludes it (`eq:mdm-bridge`, `eq:audm-bridge`).
     """
     revealed = ((cell.pairs.sum(-1) > 0).sum(-1) == 1).unsqueeze(-1)
-    stay = torch.nn.functional.one_hot(cell.states[0], cell.pairs.shape[-1]).double()
+    stay = one_hot(cell.states[0], cell)
     logits = torch.randn(*revealed.shape[:2], K, generator=torch.Generator().manual_seed(8), dtype=torch.float64)
     law = torch.softmax(logits.masked_fill(revealed & (stay[..., :K] > 0), -torch.inf), -1)
     plugged_in = torch.einsum("rlk,rlks->rls", law, cell.pairs)
     averaged = torch.einsum("rlk,rlks->rls", law, cell.bridges)
+    plugged_in = plugged_in / plugged_in.sum(-1, keepdim=True)
+    nu = tl.LeaveOneOut(law.log())
     for posterior, expected, equation in (
-        (tl.LeaveOneOut(law.log()), plugged_in / plugged_in.sum(-1, keepdim=True), "eq:param_plug_in"),
+        (nu, plugged_in, "eq:param_plug_in"),
+        (convert_at(nu, tl.Denoiser, cell.noisy, cell.process), plugged_in, "eq:loo_to_denoiser"),
         (tl.Denoiser(law.log()), averaged, "eq:param_marginalization"),
     ):
         found = cell.process.bridge(cell.noisy, at_s(cell), posterior).dense()
@@ -210,26 +198,10 @@ def test_no_prediction_stays_less_than_the_bound(cell: Cell) -> None:
     close(torch.stack(stays).amin(0), bound, "the least probability of staying")
 
 
-@pytest.mark.parametrize(("noise", "coupling"), [case for case in CELLS if case[1] != "times"])
-@pytest.mark.parametrize("predicts", [tl.LeaveOneOut, tl.Denoiser])
-def test_rates_are_the_derivative_of_the_bridge(
-    noise: str, coupling: str, predicts: type[tl.LeaveOneOut | tl.Denoiser]
-) -> None:
-    """To first order in a step of 1e-6, and never above the rate of the clock that proposes jumps."""
-    step = 1e-6
-    cell = cell_of(noise, coupling, 0.4, 0.4 + step)
-    values = cell.leave_one_out if predicts is tl.LeaveOneOut else cell.denoiser
-    rates = cell.process.reverse_rates(cell.noisy, predicts(values.log()))
-    own = cell.noisy.tokens.unsqueeze(-1)
-    expected = cell.reverse.scatter(-1, own, 0.0) / step
-    torch.testing.assert_close(rates.off_diagonal(), expected, rtol=1e-4, atol=1e-4)
-    assert bool((rates.elsewhere().sum(-1) <= rate_bound(cell.process, cell.noisy) * (1 + 1e-6)).all())  # float32 laws
-
-
-@pytest.mark.parametrize(("noise", "coupling"), [case for case in CELLS if case[1] != "times"])
+@pytest.mark.parametrize(("noise", "coupling"), JUMPING)
 def test_the_clock_of_jumps_is_the_integral_of_their_largest_rate(noise: str, coupling: str) -> None:
     """P(nothing is renewed between s and t) = 1 - a - b = exp(-clock), whatever position and token."""
-    cell = cell_of(noise, coupling, 0.3, 0.6)
+    cell = Cell(noise, coupling, 0.3, 0.6)
     path = cell.process.path
     assert isinstance(path, tl.couplings.base.Clocked)
     pace = path.pace(cell.process, cell.noisy)
@@ -241,46 +213,14 @@ def test_the_clock_of_jumps_is_the_integral_of_their_largest_rate(noise: str, co
         assert bool((stay_bound(cell.process, cell.noisy, s)[~moving] == 1).all())
 
 
-NODES, WEIGHTS = np.polynomial.legendre.leggauss(48)
-
-
-@cache
-def weighted_states(noise: str, coupling: str) -> tuple[tl.Noisy, Tensor, Tensor]:
-    """Every (x_0, z_t) at the nodes of an integral over t, with its weight times its probability.
-
-    Gauss-Legendre in v with t = sin^2(pi u / 2), u = v^2 (3 - 2 v), which tames logarithms and roots at both ends.
-    """
-    states, clean, weights = [], [], []
-    pairs = torch.cartesian_prod(torch.arange(K), torch.arange(K))
-    for v, weight in zip((NODES + 1) / 2, WEIGHTS / 2, strict=True):
-        u = v * v * (3 - 2 * v)
-        t = float(np.sin(np.pi * u / 2) ** 2)
-        cell = Cell(noise, coupling, t / 2, t)
-        row, pair = (cell.states[2].flatten(1) > 0).nonzero(as_tuple=True)
-        states.append(cell.noisy.sequences(row))
-        clean.append(pairs[pair])
-        density = weight * 6 * v * (1 - v) * np.pi / 2 * np.sin(np.pi * u)
-        weights.append(density * cell.states[2].flatten(1)[row, pair])
-    tokens, t_, alpha = (torch.cat([getattr(state, part) for state in states]) for part in ("tokens", "t", "alpha_t"))
-    aux = None if states[0].aux is None else torch.cat([state.aux for state in states if state.aux is not None])
-    return tl.Noisy(tokens, t_, alpha, aux), torch.cat(clean), torch.cat(weights)
-
-
-def bound_at_oracle(noise: str, coupling: str, predicts: type[Posterior]) -> float:
-    """The integral of the bound at the exact posterior."""
-    process, (noisy, x_0, weights) = process_of(noise, coupling), weighted_states(noise, coupling)
-    prediction = tl.Oracle(P0, process, predicts=predicts).predict(noisy)
-    losses = continuous_bound(process, predicts).per_token(prediction, x_0, noisy, process)
-    return float((weights * losses.sum(-1)).sum())
-
-
 @pytest.mark.parametrize(("noise", "coupling"), CELLS)
 @pytest.mark.parametrize("predicts", [tl.LeaveOneOut, tl.Denoiser])
 def test_the_bound_at_the_exact_posterior_is_the_entropy_where_the_chain_is_markov(
     noise: str, coupling: str, predicts: type[Posterior]
 ) -> None:
     """The maximal coupling pays more, unless w is 0 or 1 at every clean token: then it is Markov too."""
-    found, process = bound_at_oracle(noise, coupling, predicts), process_of(noise, coupling)
+    process = process_of(noise, coupling)
+    found = integral(process, continuous_bound(process, predicts), predicts)
     if process.tight:
         assert found == pytest.approx(ENTROPY, abs=1e-6)
     else:
@@ -291,66 +231,23 @@ def test_the_bound_at_the_exact_posterior_is_the_entropy_where_the_chain_is_mark
 @pytest.mark.parametrize("noise", [noise for noise in NOISES if noise != "hybrid"])
 def test_redrawing_what_is_shown_follows_its_posterior(noise: str) -> None:
     """p(shown | x_0, x_s) at one time, from the definition of the path law: the redrawn U, and whether tau <= s."""
+    process, coupling = process_of(noise, "absorbing"), tl.couplings.Absorbing()
     for s in sorted({time for step in TIMES for time in step}):
         alpha, mass = level_and_masses(noise, s)
         states = mass.shape[1]
         every = torch.cartesian_prod(torch.arange(K), torch.arange(states))
         x_0, x_s = (column.unsqueeze(1).repeat(1, L) for column in every.unbind(-1))
-        for place in range(L):
-            both = mass[place, x_s[:, place]] + alpha * (x_s[:, place] == x_0[:, place]).double()
-            possible = both > 0
-            process = process_of(noise, "absorbing")
-            time = torch.full((len(x_0),), s, dtype=torch.float64)
-            state = tl.Noisy(x_s, time, process.alpha(time))
-            lost = probability_lost(process, x_0, state)[possible, place]
-            close(lost, (mass[place, x_s[:, place]] / both)[possible], "P(lost | x_0, x_s), `eq:mudm-tau-cond-x0-xs`")
-            w = level_and_masses(noise, 1.0)[1][place]
-            absorbed = torch.nn.functional.one_hot(x_s[:, place], states).double()
-            joint = w * (alpha * (x_s == x_0)[:, place, None].double() + (1 - alpha) * absorbed)
-            coupling = process.coupling
-            assert isinstance(coupling, tl.couplings.Absorbing)
-            law = coupling.resampling_law(process, x_0, state).dense()[:, place]
-            close(
-                law[possible], (joint / joint.sum(-1, keepdim=True))[possible], "p(U | x_0, x_s), `eq:noise_cond_x0_xs`"
-            )
-
-
-@pytest.mark.parametrize("noise", list(NOISES))
-def test_a_resampled_step_is_a_step_of_the_markov_chain_with_what_is_shown(noise: str) -> None:
-    """x_0 ~ p(. | x_t, lost_t), x_s by the *Markov* bridge, lost_s ~ p(. | x_0, x_s): for one position, whose posterior
-    is the joint one, the sum over lost_t is p(x_s, lost_s, x_t) of the Markov chain, so trajectories have its law.
-    """
-    p0 = P0.sum(1)
-    part = tl.noise.Table(K, TABLES[noise][:1]) if noise in TABLES else NOISES[noise]
-    times, chain = (tl.Process(part, COUPLINGS[name], EXACT) for name in ("times", "markov"))
-    for s, t in TIMES:
-        (alpha_s, m_s), (alpha_t, m_t) = level_and_masses(noise, s), level_and_masses(noise, t)
-        eye = torch.eye(m_t.shape[1], dtype=torch.float64)
-        q_s = m_s[0] + alpha_s * eye[:K]
-        kept = alpha_t / alpha_s
-        up = kept * eye + m_t[0] - kept * m_s[0]
-        expected = torch.einsum("i,ia,ab->ab", p0, (m_s[0] / q_s).nan_to_num(0.0) * q_s, up)  # x_s is noise
-        total, flagged = torch.zeros_like(up), torch.zeros_like(up)
-        for lost in (True, False):
-            shown = m_t[0].expand(K, -1) if lost else alpha_t * eye[:K]  # q(x_t, lost | x_0)
-            possible = (p0 @ shown) > 0
-            tokens = possible.nonzero()
-            time = torch.full((len(tokens),), t, dtype=torch.float64)
-            aux = torch.full_like(tokens, t if lost else 1, dtype=torch.float64)
-            noisy = tl.Noisy(tokens, time, times.alpha(time), aux)
-            mu = tl.Oracle(p0, times, predicts=tl.Denoiser).predict(noisy).log_probs.exp()[:, 0]
-            for k in range(K):
-                x_0 = torch.full_like(tokens, k)
-                law = chain.bridge(noisy, torch.full_like(time, s), x_0).dense()[:, 0]
-                states = torch.arange(len(eye)).unsqueeze(1)
-                early = torch.full((len(eye),), s, dtype=torch.float64)
-                x_s = tl.Noisy(states, early, chain.alpha(early))
-                redrawn = probability_lost(times, torch.full_like(states, k), x_s)[:, 0].nan_to_num(0.0)
-                weight = (p0 @ shown)[possible].unsqueeze(-1) * mu[:, k : k + 1] * law
-                total[:, possible] += weight.T
-                flagged[:, possible] += (weight * redrawn).T
-        close(total, (p0 @ q_s)[:, None] * up, "p(x_s, x_t) of the Markov chain")
-        close(flagged, expected, "p(x_s, lost_s, x_t) of the Markov chain")
+        time = torch.full((len(x_0),), s, dtype=torch.float64)
+        state = tl.Noisy(x_s, time, process.alpha(time))
+        noise_at, same = mass.gather(1, x_s.T).T, (x_s == x_0).double()
+        possible = noise_at + alpha * same > 0
+        lost = (noise_at / (noise_at + alpha * same))[possible]
+        found = probability_lost(process, x_0, state)[possible]
+        close(found, lost, "P(lost | x_0, x_s), `eq:mudm-tau-cond-x0-xs`")
+        absorbed = torch.nn.functional.one_hot(x_s, states).double()
+        joint = level_and_masses(noise, 1.0)[1] * (alpha * same.unsqueeze(-1) + (1 - alpha) * absorbed)
+        law = coupling.resampling_law(process, x_0, state).dense()
+        close_to_conditional(law, joint, "p(U | x_0, x_s), `eq:noise_cond_x0_xs`")
 
 
 @pytest.mark.parametrize("coupling", ["maximal", "absorbing"])

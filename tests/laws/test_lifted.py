@@ -1,6 +1,7 @@
 """UDM as a mixture over what a lifted coupling shows, U or tau, and what redrawing that recovers."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 import torch
@@ -8,7 +9,8 @@ from torch import Tensor
 
 import tokenloom as tl
 from tests import brute
-from tests.laws.helpers import EXACT, assert_close, every_state, probabilities
+from tests.laws.grid import CELLS, COUPLINGS, NOISES, TABLES, TIMES, Cell, level_and_masses
+from tests.laws.helpers import EXACT, assert_close, close, every_state, probabilities
 from tests.statistics import assert_frequencies, assert_uniform, sequence_counts
 from tokenloom.couplings import transition_times
 from tokenloom.couplings.base import probability_lost
@@ -109,18 +111,54 @@ def test_resampled_chain_has_the_joint_law_of_the_uniform_reverse_chain(shown: s
 
 
 @pytest.mark.parametrize("mask_id", [None, K])
-@pytest.mark.parametrize("alpha", brute.ALPHAS)
-def test_posterior_given_times_is_the_masked_denoiser_of_the_masked_view(alpha: float, mask_id: int | None) -> None:
-    """`lem:mudm-denoiser-equivalence`: against the definition, and against an oracle of the masked process."""
-    process, noisy = tl.MaskedUniform(K, mask_id=mask_id, schedule=EXACT), every_pair("tau", alpha)
-    assert isinstance(process.coupling, tl.couplings.TransitionTimes)
-    predicted = tl.Oracle(P0, process, predicts=tl.Denoiser).predict(noisy)
-    masked_oracle = tl.Oracle(P0, tl.Masked(K, mask_id=mask_id, schedule=EXACT), predicts=tl.Denoiser)
-    masked = masked_oracle.predict(tl.Noisy(process.coupling.masked_view(process, noisy), noisy.t, noisy.alpha_t))
-    table = joint("tau", alpha).permute(2, 0, 1).reshape(-1, K, K)
-    exact = torch.stack([table.sum(2), table.sum(1)], 1) / table.sum((1, 2))[:, None, None]
-    assert_close(probabilities(predicted), exact, "p(x_0 | x_t, tau)")
-    assert_close(probabilities(masked), exact, "`lem:mudm-denoiser-equivalence`")
+@pytest.mark.parametrize("noise", [noise for noise, coupling in CELLS if coupling == "times"])
+def test_posterior_given_times_is_the_masked_denoiser_of_the_masked_view(noise: str, mask_id: int | None) -> None:
+    """`lem:mudm-denoiser-equivalence`, whatever the noise; that the oracle knows it too is in `test_grid.py`."""
+    coupling = tl.couplings.TransitionTimes(mask_id=mask_id)
+    masked = tl.Oracle(P0, tl.Masked(K, mask_id=mask_id, schedule=EXACT), predicts=tl.Denoiser)
+    for step in TIMES:
+        cell = Cell(noise, "times", *step)
+        view = coupling.masked_view(cell.process.with_coupling(coupling), cell.noisy)
+        predicted = masked.predict(replace(cell.noisy, tokens=view, aux=None))
+        assert_close(probabilities(predicted), cell.denoiser, "`lem:mudm-denoiser-equivalence`")
+
+
+@pytest.mark.parametrize("noise", list(NOISES))
+def test_a_resampled_step_is_a_step_of_the_markov_chain_with_what_is_shown(noise: str) -> None:
+    """x_0 ~ p(. | x_t, lost_t), x_s by the *Markov* bridge, lost_s ~ p(. | x_0, x_s): for one position, whose posterior
+    is the joint one, the sum over lost_t is p(x_s, lost_s, x_t) of the Markov chain, so trajectories have its law.
+    """
+    p0 = P0.sum(1)
+    part = tl.noise.Table(K, TABLES[noise][:1]) if noise in TABLES else NOISES[noise]
+    times, chain = (tl.Process(part, COUPLINGS[name], EXACT) for name in ("times", "markov"))
+    for s, t in TIMES:
+        (alpha_s, m_s), (alpha_t, m_t) = level_and_masses(noise, s), level_and_masses(noise, t)
+        eye = torch.eye(m_t.shape[1], dtype=torch.float64)
+        q_s = m_s[0] + alpha_s * eye[:K]
+        kept = alpha_t / alpha_s
+        up = kept * eye + m_t[0] - kept * m_s[0]
+        expected = torch.einsum("i,ia,ab->ab", p0, (m_s[0] / q_s).nan_to_num(0.0) * q_s, up)  # x_s is noise
+        total, flagged = torch.zeros_like(up), torch.zeros_like(up)
+        for lost in (True, False):
+            shown = m_t[0].expand(K, -1) if lost else alpha_t * eye[:K]  # q(x_t, lost | x_0)
+            possible = (p0 @ shown) > 0
+            tokens = possible.nonzero()
+            time = torch.full((len(tokens),), t, dtype=torch.float64)
+            aux = torch.full_like(tokens, t if lost else 1, dtype=torch.float64)
+            noisy = tl.Noisy(tokens, time, times.alpha(time), aux)
+            mu = tl.Oracle(p0, times, predicts=tl.Denoiser).predict(noisy).log_probs.exp()[:, 0]
+            for k in range(K):
+                x_0 = torch.full_like(tokens, k)
+                law = chain.bridge(noisy, torch.full_like(time, s), x_0).dense()[:, 0]
+                states = torch.arange(len(eye)).unsqueeze(1)
+                early = torch.full((len(eye),), s, dtype=torch.float64)
+                x_s = tl.Noisy(states, early, chain.alpha(early))
+                redrawn = probability_lost(times, torch.full_like(states, k), x_s)[:, 0].nan_to_num(0.0)
+                weight = (p0 @ shown)[possible].unsqueeze(-1) * mu[:, k : k + 1] * law
+                total[:, possible] += weight.T
+                flagged[:, possible] += (weight * redrawn).T
+        close(total, (p0 @ q_s)[:, None] * up, "p(x_s, x_t) of the Markov chain")
+        close(flagged, expected, "p(x_s, lost_s, x_t) of the Markov chain")
 
 
 def redrawn(process: tl.Process, x_0: Tensor, x_s: Tensor, s: Tensor) -> Tensor:

@@ -25,10 +25,8 @@ def test_a_bundled_model_loads_by_name_and_says_what_it_was_trained_on(name: str
     run = open_run(name)
     assert run.name == name
     assert run.results == Path("runs") / name / "evaluation"  # never inside the package
-    assert run.model.about.source is not None
-    assert run.model.about.data
-    assert run.model.about.validation is not None
-    assert run.model.about.step
+    about = run.model.about
+    assert None not in (about.source, about.data, about.validation, about.step)
     loaded = tl.load(name).state_dict()
     assert all(torch.equal(value, loaded[key]) for key, value in run.model.state_dict().items())
 

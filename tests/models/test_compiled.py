@@ -55,6 +55,10 @@ def state(model: tl.DiffusionModel, rows: int) -> tl.Noisy:
     return model.process.corrupt(x_0, torch.linspace(0.1, 0.9, rows, dtype=torch.float64), generator)
 
 
+def drawn(model: tl.DiffusionModel, top_p: float = 1.0) -> Tensor:
+    return tl.sample(model, 5, length=L, steps=6, generator=tl.RowGenerators.spawn(3, 5), top_p=top_p)
+
+
 def graphs() -> int:
     """Versions compiled so far."""
     return int(counters["stats"]["unique_graphs"])
@@ -74,24 +78,16 @@ def test_features_and_logits_of_any_number_of_rows_are_those_of_the_network(kind
 @pytest.mark.parametrize("top_p", [1.0, 0.8])
 @pytest.mark.parametrize("kind", [tl.Uniform, tl.Masked, tl.AbsorbingUniform, tl.MaxCoupling, tl.Hybrid])
 def test_the_same_tokens_are_drawn(kind: Cell, top_p: float) -> None:
-    drawn = [tl.sample(model, 5, steps=6, generator=tl.RowGenerators.spawn(3, 5), top_p=top_p) for model in both(kind)]
-    assert torch.equal(*drawn)
+    assert torch.equal(*(drawn(model, top_p) for model in both(kind)))
 
 
 @pytest.mark.parametrize("kind", [tl.Uniform, tl.AbsorbingUniform])
 def test_a_network_that_its_owner_compiled_draws_the_same(kind: Cell) -> None:
     plain = model_of(kind)
     other = tl.DiffusionModel(torch.compile(plain.network, backend="eager"), plain.process, predicts=plain.predicts)
-    drawn = [tl.sample(model, 5, steps=6, generator=tl.RowGenerators.spawn(3, 5)) for model in (plain, other)]
-    assert torch.equal(*drawn)
+    assert torch.equal(*(drawn(model) for model in (plain, other)))
     with pytest.raises(ValueError, match="wrapped in a OptimizedModule already"):
         other.compile()
-
-
-@pytest.fixture
-def fresh() -> None:
-    """Nothing is compiled yet, and no dimension is known to vary."""
-    torch.compiler.reset()
 
 
 class Foreign(nn.Module):
@@ -109,8 +105,9 @@ class Foreign(nn.Module):
         return self.head(self.features(tokens, time))
 
 
-def test_any_number_of_rows_takes_three_versions_of_a_body_and_of_a_head(fresh: None) -> None:
+def test_any_number_of_rows_takes_three_versions_of_a_body_and_of_a_head() -> None:
     """The first number, any other, and a single row."""
+    torch.compiler.reset()
     plain = tl.DiffusionModel(Foreign(), tl.Uniform(K))
     model = deepcopy(plain)
     model.compile()
@@ -123,8 +120,9 @@ def test_any_number_of_rows_takes_three_versions_of_a_body_and_of_a_head(fresh: 
             assert 0 < graphs() - before <= 3
 
 
-def test_threads_keep_more_versions_than_pytorch_does_on_its_own(fresh: None) -> None:
+def test_threads_keep_more_versions_than_pytorch_does_on_its_own() -> None:
     """Ten networks of other sizes, in a thread, whose settings are its own: none of them compiles again."""
+    torch.compiler.reset()
     heads = [nn.Linear(width, K) for width in range(2, 12)]
     found: list[int] = []
 
@@ -202,8 +200,7 @@ def test_a_plain_callable_is_compiled_too() -> None:
 
     models = [tl.DiffusionModel(network, tl.Uniform(K)) for _ in range(2)]
     models[1].compile()
-    drawn = [tl.sample(model, 4, length=L, steps=5, generator=tl.RowGenerators.spawn(0, 4)) for model in models]
-    assert torch.equal(*drawn)
+    assert torch.equal(*map(drawn, models))
 
 
 def test_it_is_saved_as_the_network_it_is_and_another_process_keeps_it_compiled(tmp_path: Path) -> None:

@@ -91,9 +91,11 @@ def test_a_network_that_does_not_fit_is_refused(
         DiffusionModel(kind(SMALL), process, predicts=predicts)
 
 
-def test_only_a_model_that_predicts_left_to_right_is_causal() -> None:
+def test_a_model_takes_its_causality_and_its_schedule_from_its_process() -> None:
     assert DiffusionModel(CausalTransformer(SMALL), tl.LeftToRight(K)).causal
-    assert not DiffusionModel(DiT(SMALL), tl.Uniform(K)).causal
+    model = DiffusionModel(DiT(SMALL), tl.Uniform(K), tl.CosineSchedule())
+    assert not model.causal
+    assert model.schedule == model.process.schedule == tl.CosineSchedule()
 
 
 def test_tokens_outside_the_vocabulary_are_named() -> None:
@@ -101,11 +103,6 @@ def test_tokens_outside_the_vocabulary_are_named() -> None:
     t = torch.tensor([0.5])
     with pytest.raises(ValueError, match=r"x_t must hold token ids in 0\.\.5, got 6"):
         model.predict(tl.Noisy(torch.full((1, L), 6), t, t))
-
-
-def test_the_schedule_given_to_the_model_is_the_process_s() -> None:
-    model = DiffusionModel(zeros, tl.Uniform(K), tl.CosineSchedule())
-    assert model.schedule == model.process.schedule == tl.CosineSchedule()
 
 
 def test_a_network_of_another_size_is_told_which_logits_it_owes() -> None:

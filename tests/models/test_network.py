@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 import tokenloom as tl
-from tokenloom.models.network import NetworkCall, unwrapped
+from tokenloom.models.network import NetworkCall
 from tokenloom.objectives import CrossEntropy, MarkovNELBO
 
 K, L, B = 11, 6, 5
@@ -66,20 +66,41 @@ class Split(Foreign):
         return logits
 
 
-def losses(network: Callable[..., Any]) -> tuple[tl.Loss, dict[str, Tensor]]:
-    """The loss of a model with this network, and the gradient of every parameter by the end of its name."""
+def trained(network: Callable[..., Any], inner: nn.Module) -> tuple[tl.Loss, dict[str, Tensor]]:
+    """The loss of a model with this network, and the gradient of every parameter of the network inside it."""
+    inner.zero_grad()
     model, (x_0, t) = tl.DiffusionModel(network, tl.Uniform(K)), batch()
     loss = tl.training_loss(model, CrossEntropy(), x_0, t, torch.Generator().manual_seed(9))
     torch.autograd.backward(loss.mean)
-    inner = unwrapped(network)
-    named = inner.named_parameters() if isinstance(inner, nn.Module) else []
-    return loss, {name: part.grad.clone() for name, part in named if part.grad is not None}
+    return loss, {name: part.grad.clone() for name, part in inner.named_parameters() if part.grad is not None}
 
 
 def drawn(network: Callable[..., Any]) -> Tensor:
     model = tl.DiffusionModel(network, tl.Uniform(K))
-    generator = torch.Generator().manual_seed(4)
-    return tl.sample(model, 4, length=L, steps=6, generator=generator)
+    return tl.sample(model, 4, length=L, steps=6, generator=torch.Generator().manual_seed(4))
+
+
+def check_same(network: Callable[..., Any], inner: Foreign, calls: Callable[[], int] = lambda: 0) -> tuple[int, int]:
+    """It trains and draws as a plain callable, which computes every logit; the rows of its head, and calls, in each."""
+
+    def plain(tokens: Tensor, time: Tensor) -> Tensor:
+        return inner(tokens, time)  # type: ignore[no-any-return]
+
+    (expected, slopes), tokens = trained(plain, inner), drawn(plain)
+    counted = inner.head if isinstance(inner.head, Counted) else Counted(8, K)
+    counted.rows = 0
+    found, gradients = trained(network, inner)
+    assert counted.rows == 0, "training takes the head apart"
+    after_training = calls()
+    torch.testing.assert_close(found.per_token, expected.per_token)
+    assert gradients.keys() == slopes.keys()
+    for name, slope in slopes.items():
+        torch.testing.assert_close(gradients[name], slope)
+    assert torch.equal(drawn(network), tokens)
+    if counted is inner.head:
+        assert id(NetworkCall(network).linear_head) == id(counted)
+        assert 0 < counted.rows < 6 * 4 * L
+    return after_training, calls() - after_training
 
 
 class Backend:
@@ -102,61 +123,23 @@ def process_group(tmp_path: Path) -> Iterator[None]:
     torch.distributed.destroy_process_group()
 
 
-def check_wrapped(wrap: Callable[[nn.Module], Callable[..., Any]], calls: Callable[[], int]) -> None:
-    """Called itself in training and in sampling, with the numbers of the network inside it, and with its lazy head."""
-    expected, slopes = losses(Split())
-    inner = Split()
-    head, network = inner.head, wrap(inner)
-    assert isinstance(head, Counted)
-    assert id(NetworkCall(network).linear_head) == id(head)
-    found, gradients = losses(network)
-    after_training = calls()
-    assert after_training > 0
-    assert head.rows == 0, "training takes the head apart"
-    torch.testing.assert_close(found.per_token, expected.per_token)
-    assert gradients.keys() == slopes.keys()
-    for name, slope in slopes.items():
-        torch.testing.assert_close(gradients[name], slope)
-    assert torch.equal(drawn(network), drawn(Split()))
-    assert calls() > after_training
-    assert 0 < head.rows < 6 * 4 * L
+def test_a_compiled_network_is_called_itself_and_keeps_its_lazy_head() -> None:
+    backend, inner = Backend(), Split()
+    network = torch.compile(inner, backend=backend)
+    assert min(check_same(network, inner, lambda: backend.calls)) > 0
     with pytest.raises(ValueError, match="takes 5 logits per position, but the network has 11"):
         tl.DiffusionModel(network, tl.Uniform(5))
-
-
-def test_a_compiled_network_is_called_itself_and_keeps_its_lazy_head() -> None:
-    backend = Backend()
-    check_wrapped(lambda inner: torch.compile(inner, backend=backend), lambda: backend.calls)
     torch.compiler.reset()
 
 
 def test_a_data_parallel_network_is_called_itself_and_keeps_its_lazy_head(process_group: None) -> None:
     calls: list[bool] = []
-
-    def wrap(inner: nn.Module) -> nn.Module:
-        network = DistributedDataParallel(inner)
-        network.register_forward_pre_hook(lambda module, arguments: calls.append(True))
-        return network
-
-    check_wrapped(wrap, lambda: len(calls))
-
-
-def test_a_network_of_somebody_else_s_uses_its_lazy_head() -> None:
-    """The whole head in training only in chunks, without a call; in sampling the rows of the positions drawn."""
-    network = Foreign()
-    model = tl.DiffusionModel(network, tl.Uniform(K))
-    assert (model.length, model.timeless, id(model.linear_head)) == (7, True, id(network.head))
-    plain = losses(lambda tokens, time: network(tokens, time))[0]
-    head = network.head
-    assert isinstance(head, Counted)
-    head.rows = 0
-    found, slopes = losses(network)
-    assert head.rows == 0
-    torch.testing.assert_close(found.per_token, plain.per_token)
-    assert slopes["head.weight"].abs().max() > 0
-    tokens = drawn(network)
-    assert 0 < head.rows < 6 * 4 * L
-    assert torch.equal(tokens, drawn(lambda tokens, time: network(tokens, time)))
+    inner = Split()
+    network = DistributedDataParallel(inner)
+    network.register_forward_pre_hook(lambda module, arguments: calls.append(True))
+    assert min(check_same(network, inner, lambda: len(calls))) > 0
+    with pytest.raises(ValueError, match="takes 5 logits per position, but the network has 11"):
+        tl.DiffusionModel(network, tl.Uniform(5))
 
 
 class Capped(nn.Linear):
@@ -180,17 +163,12 @@ def test_only_a_linear_head_is_taken_apart(head: nn.Module, linear: bool) -> Non
     assert (NetworkCall(Foreign(head)).linear_head is not None) == linear
 
 
-@pytest.mark.parametrize("head", [nn.Linear(8, K, bias=False), Capped(8, K)], ids=["without bias", "overridden"])
-def test_the_loss_is_that_of_the_logits_whatever_the_head(head: nn.Module) -> None:
+@pytest.mark.parametrize("head", [None, nn.Linear(8, K, bias=False), Capped(8, K)], ids=str)
+def test_a_network_of_somebody_else_s_uses_its_head_lazily_whatever_it_is(head: nn.Module | None) -> None:
     network = Foreign(head)
-    expected, slopes = losses(lambda tokens, time: network(tokens, time))
-    dense = {name: part.grad.clone() for name, part in network.named_parameters() if part.grad is not None}
-    network.zero_grad()
-    found, slopes = losses(network)
-    torch.testing.assert_close(found.per_token, expected.per_token)
-    assert slopes.keys() == dense.keys()
-    for name, slope in dense.items():
-        torch.testing.assert_close(slopes[name], slope)
+    check_same(network, network)
+    model = tl.DiffusionModel(network, tl.Uniform(K))
+    assert (model.length, model.timeless) == (7, True)
 
 
 def test_a_plain_callable_trains_and_is_sampled() -> None:

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -119,3 +120,20 @@ def test_a_wrong_tokenizer_gets_a_sentence(tmp_path: Path) -> None:
             build_tokenizer(kind, ["a"])
     with pytest.raises(ValueError, match="kind characters, bytes or subwords, got 'pickle'"):
         tokenizer_from_json('{"kind": "pickle"}')
+
+
+def subwords(model: dict[str, Any], **parts: Any) -> Subwords:
+    return Subwords(json.dumps({"version": "1.0", "added_tokens": [], "model": model} | parts))
+
+
+def test_a_tokenizer_that_panics_gets_a_sentence() -> None:
+    """A panic of a library in Rust is no `Exception`: `except Exception` lets it pass and ends the program."""
+    pytest.importorskip("tokenizers")
+    words = {"type": "WordLevel", "vocab": {"a": 0, "b": 1}, "unk_token": "[UNK]"}
+    pattern = {"type": "Split", "pattern": {"Regex": "(a+)+$"}, "behavior": "Isolated", "invert": False}
+    with pytest.raises(ValueError, match=r"not a tokenizer\.json"):
+        subwords(words, normalizer={"type": "Precompiled", "precompiled_charsmap": "AAAA"})
+    with pytest.raises(ValueError, match="the tokenizer cannot read this text"):
+        subwords(words).encode("c")
+    with pytest.raises(ValueError, match="the tokenizer cannot read this text"):
+        subwords(words, pre_tokenizer=pattern).encode("a" * 30 + "!")

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import Tensor
 
 import tokenloom as tl
 from tests.nn.pretrained import CAUSAL, MASK, K, L, architecture, forbidden, pretrained, tokens
+from tests.nn.test_networks import sensitivity
 from tokenloom.nn.bidirectional import BidirectionalConfig, BidirectionalLM
 
 
@@ -15,24 +15,13 @@ def network(kind: str, shift: bool = False) -> BidirectionalLM:
     return BidirectionalLM(BidirectionalConfig(architecture(kind), shift), forbidden(), pretrained(kind))
 
 
-def seen(logits_of: object, x: Tensor) -> Tensor:
-    """How much each output moves when each input does, [output, input]."""
-    before, moved = logits_of(x), []  # type: ignore[operator]
-    for position in range(x.shape[1]):
-        other = x.clone()
-        other[:, position] = 5 + (other[:, position] - 4) % 33
-        moved.append((logits_of(other) - before).abs().amax((0, 2)))  # type: ignore[operator]
-    return torch.stack(moved, 1)
-
-
 @torch.no_grad()
 @pytest.mark.parametrize("kind", CAUSAL)
 def test_every_output_sees_every_input_where_the_untouched_network_sees_the_past(kind: str) -> None:
-    causal = seen(lambda x: pretrained(kind)(input_ids=x).logits, tokens())
+    untouched, own = pretrained(kind), network(kind)
+    causal = sensitivity(lambda x: untouched(input_ids=x).logits, tokens(), 33, first=5)
     assert causal.triu(1).abs().max() < 1e-5
-    own = network(kind)
-    both = seen(lambda x: own.features(x, torch.rand(3)), tokens())
-    assert (both > 1e-4).all()
+    assert (sensitivity(lambda x: own.features(x, torch.rand(3)), tokens(), 33, first=5) > 1e-4).all()
 
 
 @torch.no_grad()

@@ -1,4 +1,4 @@
-"""What is computed again gives the values and the gradients of its parts, and only its inputs are kept."""
+"""Layers computed without a call give what the call gives, and keep no more than they need."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from tests.nn.test_networks import SMALL, K, L, awake, tokens
 from tokenloom.nn import CausalTransformer, DiT, HollowTransformer, Transformer
 from tokenloom.nn.block import Block
+from tokenloom.nn.products import FEW, LARGE, linear
 from tokenloom.nn.recomputed import Recomputed
 
 BATCH, LENGTH, WIDTH = 2, 3, 8
@@ -48,18 +49,31 @@ def test_what_needs_no_gradient_gets_none() -> None:
     assert [each is None for each, _ in lean.grad_fn.next_functions][:2] == [True, True]  # type: ignore[union-attr]
 
 
-def test_a_layer_that_was_replaced_or_hooked_into_is_called() -> None:
-    class Doubled(nn.Linear):
-        def forward(self, features: Tensor) -> Tensor:
-            return 2 * super().forward(features)
+class Doubled(nn.Linear):
+    def forward(self, features: Tensor) -> Tensor:
+        return 2 * super().forward(features)
 
-    x = torch.randn(BATCH, LENGTH, WIDTH, requires_grad=True)
-    own = Doubled(WIDTH, 5)
-    assert torch.equal(Recomputed(F.gelu, (x,)).through(own), own(F.gelu(x)))
-    plain = nn.Linear(WIDTH, 5)
-    expected = 3 * plain(F.gelu(x))
-    plain.register_forward_hook(lambda module, inputs, output: 3 * output)
-    assert torch.equal(Recomputed(F.gelu, (x,)).through(plain), expected)
+
+@pytest.mark.parametrize("recompute", [True, False])
+def test_a_layer_that_was_replaced_or_hooked_into_is_called(recompute: bool) -> None:
+    """Be its input computed again, or its large matrix multiplied from the left."""
+    x, own, plain = torch.randn(2, WIDTH, requires_grad=recompute), Doubled(WIDTH, LARGE), nn.Linear(WIDTH, LARGE)
+    with torch.set_grad_enabled(recompute):
+        plain.register_forward_hook(lambda module, inputs, output: 3 * output)
+        for layer, expected in ((own, own(F.gelu(x))), (plain, 3 * F.linear(F.gelu(x), plain.weight, plain.bias))):
+            found = Recomputed(F.gelu, (x,)).through(layer) if recompute else linear(layer, F.gelu(x))
+            torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("rows", [0, 1, 2, FEW, FEW + 1])
+def test_few_rows_give_what_the_layer_gives(rows: int, bias: bool) -> None:
+    layer, x = nn.Linear(8, LARGE, bias=bias).double(), torch.randn(rows, 8).double()
+    with torch.no_grad():
+        found = linear(layer, x)
+        torch.testing.assert_close(found, layer(x))
+    assert found.is_contiguous()
+    assert linear(layer, x).requires_grad  # a gradient goes through the layer
 
 
 def test_mixed_precision_is_that_of_the_forward_pass() -> None:

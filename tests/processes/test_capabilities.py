@@ -12,9 +12,10 @@ from torch import Tensor
 
 import tokenloom as tl
 from tests import brute
-from tests.laws.grid import CELLS, COUPLINGS, EXACT, NOISES, Cell, K, process_of
-from tests.laws.helpers import assert_close
+from tests.laws.grid import CELLS, COUPLINGS, NOISES, Cell, K, process_of
+from tests.laws.helpers import EXACT, assert_close
 from tokenloom.cells import PROCESSES
+from tokenloom.posteriors import convert_at
 
 S, T = 0.3, 0.8
 every_cell = pytest.mark.parametrize(("noise", "coupling"), CELLS)
@@ -151,14 +152,43 @@ def test_a_step_is_made_from_what_a_model_predicts(noise: str, coupling: str) ->
 
 
 @pytest.mark.parametrize("coupling", COUPLINGS)
-def test_a_mask_inside_the_vocabulary_changes_no_capability(coupling: str) -> None:
-    pairs = [(tl.noise.Mask(K), tl.noise.Mask(K + 1, mask_id=1))]
-    if coupling in ("markov", "times"):
-        pairs.append((tl.noise.MaskAndUniform(K), tl.noise.MaskAndUniform(K + 1, mask_id=1)))  # type: ignore[arg-type]
-    for noises in pairs:
-        outside, inside = (tl.Process(noise, COUPLINGS[coupling], EXACT) for noise in noises)
-        for name in CAPABILITIES:
-            assert getattr(outside, name) == getattr(inside, name), name
+@pytest.mark.parametrize("kind", [tl.noise.Mask, tl.noise.MaskAndUniform])
+def test_a_mask_inside_the_vocabulary_is_the_same_process_with_other_ids(
+    kind: type[tl.noise.Mask] | type[tl.noise.MaskAndUniform], coupling: str
+) -> None:
+    """Capabilities, evidence, steps, rates and conversions, whatever a network predicts for the mask."""
+    if kind is tl.noise.MaskAndUniform and coupling in ("maximal", "absorbing"):
+        return
+    outside, inside = (tl.Process(noise, COUPLINGS[coupling], EXACT) for noise in (kind(K), kind(K + 1, mask_id=1)))
+    for name in CAPABILITIES:
+        assert getattr(outside, name) == getattr(inside, name), name
+    ids = torch.tensor([0, 2, 3, 1])  # of the tokens 0, 1, 2 and the mask
+    tokens, generator = brute.sequences(K + 1, 2), torch.Generator().manual_seed(8)
+    t = torch.full((len(tokens),), 0.6, dtype=torch.float64)
+    logits = torch.randn(len(tokens), 2, K, generator=generator, dtype=torch.float64)
+    x_0, tau = torch.randint(0, K, tokens.shape, generator=generator), torch.where(tokens == K, 0.3, 0.9).double()
+    laws = []
+    for process, order in ((outside, torch.arange(K + 1)), (inside, ids)):
+        mask = torch.full_like(tokens, int(order[-1]))
+        aux = {"absorbing": mask, "times": tau}.get(coupling)
+        noisy = tl.Noisy(order[tokens], t, process.alpha(t), aux)
+        over = torch.full((*tokens.shape, process.vocab_size), 5.0).double().index_copy(-1, order[:K], logits)
+        nu = tl.LeaveOneOut(over)
+        score = convert_at(nu, tl.Score, noisy, process)
+        parts = [process.evidence(noisy), score.log_ratios[..., order].exp()]
+        for posterior in (
+            convert_at(nu, tl.Denoiser, noisy, process),
+            convert_at(score, tl.LeaveOneOut, noisy, process),
+        ):
+            parts.append(posterior.log_probs.exp()[..., order[:K]])
+        for endpoint in (tl.Denoiser(over), nu, order[x_0]):
+            parts.append(process.marginal(noisy, endpoint).dense()[..., order])
+            if process.has_bridge:
+                parts.append(process.bridge(noisy, t / 2, endpoint).dense()[..., order])
+            parts.append(process.reverse_rates(noisy, endpoint).off_diagonal()[..., order])
+        laws.append(parts)
+    for found, expected in zip(*reversed(laws), strict=True):
+        assert_close(found, expected, "the relabelling of a mask inside the vocabulary")
 
 
 def test_times_stay_fixed_only_where_no_noise_mass_falls() -> None:
@@ -170,20 +200,6 @@ def test_times_stay_fixed_only_where_no_noise_mass_falls() -> None:
     with pytest.raises(ValueError, match="has no chain with its times fixed"):
         process.bridge(noisy, t / 2, torch.zeros(1, 2).long())
     assert process.resample(torch.zeros(1, 2).long(), noisy.tokens, t) is not None
-
-
-@pytest.mark.parametrize("process", [tl.Masked(K, mask_id=1), tl.Hybrid(K, mask_id=1)], ids=lambda each: each.name)
-def test_evidence_with_a_mask_inside_is_the_log_ratio_of_the_forward_law(process: tl.Process) -> None:
-    """log q(x_t | x_0 = x_t) - log q(x_t | x_0 = k) for every other k; a mask is as likely under every k."""
-    tokens, clean = torch.arange(K).unsqueeze(1), [0, 2]
-    times = torch.full((K,), 0.5, dtype=torch.float64)
-    noisy = tl.Noisy(tokens, times, process.alpha(times))
-    laws = [process.marginal(noisy, torch.full_like(tokens, token)).dense() for token in clean]
-    likelihood = torch.stack([law.gather(-1, tokens.unsqueeze(-1)) for law in laws], -1).flatten(1)
-    same = tokens == torch.tensor(clean)
-    own = torch.where(same.any(1), (likelihood * same).sum(1), likelihood[:, 0])
-    ratio = own.log()[:, None] - likelihood.log()
-    assert_close(process.evidence(noisy).expand_as(ratio)[~same], ratio[~same])
 
 
 def test_left_to_right_writes_one_position_after_the_other(generator: torch.Generator) -> None:
@@ -216,8 +232,14 @@ def test_a_process_is_its_noise_its_coupling_and_its_schedule() -> None:
     assert tl.Masked(K) != tl.Uniform(K)
     cell = tl.Process(NOISES["table"], tl.couplings.Absorbing())
     assert (cell.name, cell.title) == ("table/absorbing", "Table noise, Absorbing coupling")
-    with pytest.raises(TypeError, match="Process cannot be subclassed"):
-        type("Mine", (tl.Process,), {})
+
+
+@pytest.mark.parametrize(
+    "sealed", [tl.Process, tl.noise.UniformLaw, tl.noise.TableLaw, tl.couplings.Markov, tl.couplings.Absorbing]
+)
+def test_what_closed_forms_rely_on_cannot_be_subclassed(sealed: type) -> None:
+    with pytest.raises(TypeError, match=f"{sealed.__name__} cannot be subclassed"):
+        type("Own", (sealed,), {})
 
 
 def test_processes_of_another_table_are_others() -> None:

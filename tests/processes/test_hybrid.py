@@ -5,7 +5,6 @@ import torch
 
 import tokenloom as tl
 from tests import brute
-from tests.laws.helpers import assert_close
 from tests.statistics import assert_frequencies, sequence_counts
 from tokenloom.cells import PROCESSES
 
@@ -20,16 +19,6 @@ def test_the_time_of_a_level_and_its_slope() -> None:
     torch.testing.assert_close(PROCESS.time_at(PROCESS.alpha(t)), t, rtol=1e-10, atol=1e-10)
     slope = (PROCESS.alpha(t + 1e-6) - PROCESS.alpha(t - 1e-6)) / 2e-6
     torch.testing.assert_close(PROCESS.alpha_prime(t), slope, rtol=1e-6, atol=1e-6)
-
-
-def test_a_mask_inside_the_vocabulary_is_the_same_process_with_other_ids() -> None:
-    order = [0, 2, 3, 1]  # the tokens 0, 1, 2 and the mask of PROCESS
-    t = torch.full((K + 1,), 0.4, dtype=torch.float64)
-    ours, theirs = (
-        process.bridge(tl.Noisy(tokens[:, None], t, process.alpha(t)), t / 2, torch.full((K + 1, 1), x_0)).dense()[:, 0]
-        for process, tokens, x_0 in ((PROCESS, torch.arange(K + 1), 2), (INSIDE, torch.tensor(order), 3))
-    )
-    assert_close(theirs[:, order], ours)
 
 
 @pytest.mark.parametrize("process", [PROCESS, INSIDE], ids=["outside", "inside"])

@@ -1,31 +1,27 @@
-"""A few lines add a noise or a coupling: those below are unknown to the package, and everything runs on them."""
+"""A few lines add a noise or a coupling: those below are unknown to the package, and every law holds for them.
 
-import math
-from collections.abc import Iterator
+Training, saving and the command line with such parts are in `test_third_parties.py` and `test_extending.py`.
+"""
+
 from dataclasses import dataclass
-from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 import tokenloom as tl
 from tests import brute
+from tests.laws.exact_cases import quadrature
 from tests.laws.helpers import EXACT, assert_close
 from tests.laws.test_rates import assert_limit, rate_as_limit
 from tests.statistics import assert_frequencies
-from tokenloom.cells import PROCESSES
-from tokenloom.cli import main
-from tokenloom.couplings import COUPLINGS, Absorbing, Coupling, Lifted, Markov, Maximal, Timed, TransitionTimes
+from tokenloom.couplings import Absorbing, Coupling, Lifted, Markov, Maximal, Timed, TransitionTimes
 from tokenloom.couplings.steps import Endpoint
 from tokenloom.drawing.randomness import Randomness
-from tokenloom.noise import NOISES, Law, Noise, TableLaw
+from tokenloom.noise import Law, Noise, TableLaw
 from tokenloom.objectives.nelbo import continuous_bound
-from tokenloom.posteriors import Posterior
 from tokenloom.process import Process
 from tokenloom.samplers import CORRECTORS, PREDICTORS
-from tokenloom.schedules import LinearSchedule, Schedule
 from tokenloom.types import PerPosition, PerRow
 
 K, L = 4, 3
@@ -45,6 +41,14 @@ class Zipf(Noise):
     def law(self) -> Law:
         weights = torch.arange(1, self.vocab_size + 1, dtype=torch.float64) ** -self.exponent
         return TableLaw((weights / weights.sum()).view(1, 1, -1))
+
+
+@dataclass(frozen=True)
+class Tilted(tl.noise.Uniform):
+    """Noise that says it is uniform, and has a law of its own."""
+
+    def law(self) -> Law:
+        return Zipf(self.vocab_size).law()
 
 
 @dataclass(frozen=True)
@@ -98,19 +102,6 @@ class SharedU(Lifted):
         raise ValueError("one U for all cannot be redrawn position by position")
 
 
-def zipf(vocab_size: int, exponent: float = 1.0, *, schedule: Schedule = LinearSchedule()) -> Process:  # noqa: B008
-    return Process(Zipf(vocab_size, exponent), Markov(), schedule)
-
-
-@pytest.fixture(autouse=True)
-def registered() -> Iterator[None]:
-    with NOISES.scratch(), COUPLINGS.scratch(), PROCESSES.scratch():
-        NOISES.register("zipf")(Zipf)
-        COUPLINGS.register("blend")(Blend)
-        PROCESSES.register("zipf")(zipf)
-        yield
-
-
 def zipf_law(size: int = K) -> Tensor:
     weights = 1 / torch.arange(1, size + 1, dtype=torch.float64)
     return weights / weights.sum()
@@ -154,9 +145,13 @@ def assert_marginals(process: Process, pi: Tensor, generator: torch.Generator) -
 
 
 @pytest.mark.parametrize("coupling", FOUR, ids=lambda coupling: type(coupling).__name__)
-def test_an_own_noise_is_the_table_of_its_law_under_every_coupling(coupling: Coupling) -> None:
-    """Draws, steps and bounds are bit for bit those of `noise.Table`, which `laws/test_grid.py` holds to its laws."""
-    mine, table = (Process(noise, coupling, EXACT) for noise in (Zipf(K), tl.noise.Table(K, zipf_law()[None])))
+@pytest.mark.parametrize("noise", [Zipf(K), Tilted(K)], ids=repr)
+def test_an_own_noise_is_the_table_of_its_law_under_every_coupling(noise: Noise, coupling: Coupling) -> None:
+    """Draws, steps and bounds are bit for bit those of `noise.Table`, which `laws/test_grid.py` holds to its laws.
+
+    The same samplers and correctors support both.
+    """
+    mine, table = (Process(part, coupling, EXACT) for part in (noise, tl.noise.Table(K, zipf_law()[None])))
     t = torch.full((64,), 0.7, dtype=torch.float64)
     x_0, found = torch.arange(K).repeat(L, 16).T, []
     for process in (mine, table):
@@ -171,34 +166,10 @@ def test_an_own_noise_is_the_table_of_its_law_under_every_coupling(coupling: Cou
             parts.append(tl.sample(oracle, 16, steps=4, generator=generator))
         found.append(parts)
     assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
+    for kernels in (PREDICTORS, CORRECTORS):
+        assert [kernels[name].supports(mine) for name in kernels] == [kernels[name].supports(table) for name in kernels]
+    assert not mine.uniform_noise
     assert mine.tight == table.tight == (coupling != Maximal())
-
-
-@pytest.mark.parametrize(
-    ("coupling", "predicts"),
-    [
-        *((Markov(), predicts) for predicts in (tl.LeaveOneOut, tl.Score)),
-        *((coupling, tl.Denoiser) for coupling in (*FOUR[1:], Blend())),
-    ],
-    ids=lambda part: part.__name__ if isinstance(part, type) else type(part).__name__,
-)
-def test_every_kernel_that_supports_it_samples_it(coupling: Coupling, predicts: type[Posterior]) -> None:
-    oracle, met = tl.Oracle(P0, Process(Zipf(K), coupling), predicts=predicts), []
-    for name in [*PREDICTORS, *CORRECTORS]:
-        kernel = (PREDICTORS if name in PREDICTORS else CORRECTORS)[name]
-        if not kernel.supports(oracle.process):
-            continue
-        sampler, corrector = (name, None) if name in PREDICTORS else ("ancestral", name)
-        generator = torch.Generator().manual_seed(0)
-        tokens = tl.sample(oracle, 4, steps=3, sampler=sampler, corrector=corrector, generator=generator)
-        assert tokens.shape == (4, L)
-        assert bool(((tokens >= 0) & (tokens < K)).all())
-        met.append(name)
-    assert "ancestral" in met
-    if isinstance(coupling, Markov):
-        assert {"euler", "gillespie", "planned", "psi", "tau-leaping", "greedy-tail"} <= set(met)
-        assert {"informed", "random-scan", "scan", "forward-backward"} <= set(met)
-        assert not {"confidence", "remasking", "reaudm", "mudm", "dndm", "routing", "autoregressive"} & set(met)
 
 
 @pytest.mark.parametrize(
@@ -233,18 +204,16 @@ def test_the_rates_of_an_own_coupling_are_those_of_its_bridge_and_keep_the_margi
         assert_close(q @ (rates.squeeze(1) - leaving), torch.eye(K, dtype=torch.float64)[clean] - pi)
 
 
-def exact_bound(process: Process, nodes: int = 40) -> float:
-    """The bound at the exact posterior of a one-position p_0, by Gauss-Legendre in u with t = sin^2(pi u / 2)."""
-    points, weights = np.polynomial.legendre.leggauss(nodes)
-    angle = torch.from_numpy((points + 1) / 4 * math.pi)
-    slopes = torch.from_numpy(weights) * math.pi / 2 * torch.sin(angle) * torch.cos(angle)
-    t = (torch.sin(angle) ** 2).repeat_interleave(K**2)
-    x_0, x_t = brute.sequences(K, 2).repeat(nodes, 1).unsqueeze(1).unbind(-1)
+def exact_bound(process: Process) -> float:
+    """The bound at the exact posterior of a one-position p_0, integrated over t."""
+    times, weights = quadrature()
+    t = times.repeat_interleave(K**2)
+    x_0, x_t = brute.sequences(K, 2).repeat(len(times), 1).unsqueeze(1).unbind(-1)
     noisy = tl.Noisy(x_t, t, process.alpha(t))
     chance = ONE[x_0] * process.marginal(noisy, x_0).dense().gather(-1, x_t.unsqueeze(-1)).squeeze(-1)
     prediction = tl.Oracle(ONE, process).predict(noisy)
     losses = continuous_bound(process, tl.LeaveOneOut).per_token(prediction, x_0, noisy, process)
-    return float((slopes * (chance * losses).view(nodes, -1).sum(-1)).sum())
+    return float((weights * (chance * losses).view(len(times), -1).sum(-1)).sum())
 
 
 def test_the_bound_of_an_own_coupling_is_that_of_its_rates() -> None:
@@ -261,7 +230,7 @@ def test_an_own_coupling_is_taken_for_neither_of_those_it_is_made_of() -> None:
     """Its clock has no closed integral and its way up depends on x_0: nothing asks it for jumps, a tight bound or a
     step up, and noise that it does not exist for is refused."""
     process = Process(Zipf(K), Blend(0.5))
-    assert process.name == "zipf/blend"
+    assert process.name == "Zipf/Blend"
     assert not any((process.one_way, process.lifted, process.reveals, process.markov, process.tight))
     assert process.has_jump_rates
     assert not PREDICTORS["gillespie"].supports(process)
@@ -309,27 +278,3 @@ def test_under_a_mask_an_own_coupling_of_both_is_masked_diffusion() -> None:
     for prediction in (tl.Denoiser(logits), tl.LeaveOneOut(logits)):
         laws = [process.bridge(noisy, t / 2, prediction).dense() for process in (mine, masked)]
         assert_close(laws[0], laws[1])
-
-
-def test_it_is_trained_sampled_and_evaluated_by_command_and_saved(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = tmp_path / "run"
-    size = ("--network.width", "16", "--network.depth", "1", "--network.heads", "2", "--optimiser.batch", "16")
-    data = ("--data.vocab-size", "5", "--data.length", "6", "--data.rows", "200", "--data.valid-rows", "40")
-    main(["train", "--method", "zipf:exponent=0.5", "--max-steps", "3", "--out", str(folder), *size, *data])
-    main(["sample", str(folder), "--num", "2", "--steps", "4", "--sampler", "psi", "--corrector", "random-scan"])
-    capsys.readouterr()
-    main(["evaluate", str(folder), "--rows", "16"])
-    assert "run (ema, step 3)" in capsys.readouterr().out
-    model = tl.load(folder)
-    assert model.process == zipf(5, 0.5)
-    for number, process in enumerate((model.process, model.process.with_coupling(Blend(0.25)))):
-        first = model.with_process(process)
-        first.save(tmp_path / str(number))
-        second = tl.load(tmp_path / str(number))
-        assert second.process == process
-        x_0 = torch.randint(0, 5, (8, 6), generator=torch.Generator().manual_seed(0))
-        nats = [tl.nelbo(each, x_0, generator=torch.Generator().manual_seed(1)) for each in (first, second)]
-        assert math.isfinite(nats[0].nats)
-        assert torch.equal(nats[0].per_sequence, nats[1].per_sequence)

@@ -1,80 +1,55 @@
-"""Corruption and priors follow their laws.  Statistical tests: fixed seeds, false-alarm rate 1e-6 each."""
+"""Corruption, priors and steps are drawn by their laws, in every cell.  Fixed seeds, false-alarm rate 1e-6 each."""
 
 import pytest
 import torch
 
 import tokenloom as tl
 from tests import brute
+from tests.laws.grid import CELLS, K, L, level_and_masses, process_of
 from tests.laws.helpers import EXACT
 from tests.statistics import assert_frequencies, sequence_counts
 
-K, L, COUNT = 3, 2, 100_000
-TABLE = tl.noise.Table(K, brute.random_pi(K, L))
-COUPLINGS = [
-    tl.couplings.Markov(),
-    tl.couplings.Maximal(),
-    tl.couplings.Absorbing(),
-    tl.couplings.TransitionTimes(),
-]
+COUNT = 100_000
+X_0 = [0, 2]
+every_cell = pytest.mark.parametrize(("noise", "coupling"), CELLS)
 
 
-def forward_table(process: tl.Process, alpha: float) -> torch.Tensor:
-    """q_{t|0}(. | x_0 = (0, 2)) over sequences of states, the auxiliary variable averaged out."""
-    if isinstance(process.noise, tl.noise.Mask):
-        pi = brute.point_pi([process.noise.mask] * L, process.num_states)
-    else:
-        pi = process.noise.pi if isinstance(process.noise, tl.noise.Table) else brute.uniform_pi(K, L)
-    return brute.kernel(alpha, pi)[2]
+def forward_law(noise: str, t: float) -> torch.Tensor:
+    """q_{t|0}(. | X_0) over sequences of states, the auxiliary variable averaged out."""
+    alpha, mass = level_and_masses(noise, t)
+    each = mass + alpha * torch.nn.functional.one_hot(torch.tensor(X_0), mass.shape[1])
+    return torch.outer(each[0], each[1])
 
 
-PROCESSES = [
-    tl.Uniform(K),
-    tl.Masked(K),
-    tl.Masked(K, mask_id=1),
-    tl.MaxCoupling(K),
-    tl.AbsorbingUniform(K),
-    tl.MaskedUniform(K),
-    *(tl.Process(TABLE, coupling) for coupling in COUPLINGS),
-]
-every_process = pytest.mark.parametrize("process", PROCESSES, ids=lambda process: process.name)
-
-
-@every_process
+@every_cell
 @pytest.mark.parametrize("t", [0.0, 0.35, 1.0])
-def test_corruption_follows_the_forward_law(process: tl.Process, t: float, generator: torch.Generator) -> None:
-    x_0 = torch.tensor([[0, 2]]).expand(COUNT, L).contiguous()
-    noisy = process.corrupt(x_0, torch.full((COUNT,), t), generator)
-    table = forward_table(process, float(noisy.alpha_t[0]))
-    states = round(table.numel() ** 0.5)
-    assert_frequencies(sequence_counts(noisy.tokens, states), table)
+def test_corruption_follows_the_forward_law(noise: str, coupling: str, t: float, generator: torch.Generator) -> None:
+    x_0 = torch.tensor([X_0]).expand(COUNT, L).contiguous()
+    noisy = process_of(noise, coupling).corrupt(x_0, torch.full((COUNT,), t), generator)
+    law = forward_law(noise, t)
+    assert_frequencies(sequence_counts(noisy.tokens, len(law)), law)
 
 
-@every_process
-def test_the_prior_has_lost_everything(process: tl.Process, generator: torch.Generator) -> None:
+@every_cell
+def test_the_prior_has_lost_everything(noise: str, coupling: str, generator: torch.Generator) -> None:
+    process = process_of(noise, coupling)
     state = process.prior(COUNT, L, generator)
-    table = forward_table(process, 0.0)
-    states = round(table.numel() ** 0.5)
-    assert_frequencies(sequence_counts(state.tokens, states), table)
+    law = forward_law(noise, 1.0)
+    assert_frequencies(sequence_counts(state.tokens, len(law)), law)
     assert (state.t == 1).all()
     if isinstance(process.coupling, tl.couplings.Absorbing):
         assert state.aux is not None
         assert torch.equal(state.tokens, state.aux)
     if isinstance(process.coupling, tl.couplings.TransitionTimes):
-        view = process.coupling.masked_view(process, state)
-        assert torch.equal(view, torch.full_like(view, K))
+        assert (process.coupling.masked_view(process, state) == K).all()
 
 
-@every_process
-def test_drawn_steps_follow_the_dense_law(process: tl.Process, generator: torch.Generator) -> None:
+@every_cell
+def test_drawn_steps_follow_the_dense_law(noise: str, coupling: str, generator: torch.Generator) -> None:
     """The branch-first draw against the dense law, from a state of each kind."""
-    x_0 = torch.tensor([[0, 2]])
-    noisy = process.corrupt(x_0, torch.tensor([0.8]), generator)
-    many = tl.Noisy(
-        noisy.tokens.expand(COUNT, L).contiguous(),
-        noisy.t.expand(COUNT),
-        noisy.alpha_t.expand(COUNT),
-        None if noisy.aux is None else noisy.aux.expand(COUNT, L).contiguous(),
-    )
+    process = process_of(noise, coupling)
+    noisy = process.corrupt(torch.tensor([X_0]), torch.tensor([0.8]), generator)
+    many = noisy.sequences(torch.zeros(COUNT, dtype=torch.int64))
     prediction = tl.Denoiser(torch.randn(1, L, K, generator=generator).expand(COUNT, L, K))
     law = process.bridge(many, torch.full((COUNT,), 0.3), prediction)
     drawn = law.draw(generator)
@@ -91,39 +66,6 @@ def test_steps_given_clean_tokens_follow_the_dense_law(size: int, generator: tor
     law = process.bridge(tl.Noisy(x_t, t, 1 - t), t / 2, x_0)
     exact = brute.bridge(5, 3, brute.uniform_pi(size, 1)[0], 0.55, 0.1)
     assert_frequencies(torch.bincount(law.draw(generator).flatten(), minlength=size), exact)
-
-
-@every_process
-def test_the_same_seed_corrupts_alike(process: tl.Process) -> None:
-    x_0 = torch.randint(0, 1, (16, L))
-    first, second = (process.corrupt(x_0, torch.full((16,), 0.5), torch.Generator().manual_seed(5)) for _ in range(2))
-    assert torch.equal(first.tokens, second.tokens)
-
-
-def test_a_whole_reverse_chain_ends_in_p_0(generator: torch.Generator) -> None:
-    """One position, so that factorised steps are exact: every process and prediction ends in p_0; 50,000 chains each.
-
-    alpha_1 = 0, so that the prior is exact too.
-    """
-    p0 = brute.random_p0(K, 1)
-    cases: list[tuple[tl.Process, type[tl.Denoiser] | type[tl.LeaveOneOut]]] = [
-        (tl.Uniform(K, schedule=EXACT), tl.LeaveOneOut),
-        (tl.Uniform(K, schedule=EXACT), tl.Denoiser),
-        (tl.Masked(K, schedule=EXACT), tl.Denoiser),
-        (tl.MaxCoupling(K, schedule=EXACT), tl.Denoiser),
-        (tl.AbsorbingUniform(K, schedule=EXACT), tl.Denoiser),
-        (tl.MaskedUniform(K, schedule=EXACT), tl.Denoiser),
-        (tl.MaxCoupling(K, schedule=EXACT), tl.LeaveOneOut),
-        (tl.AbsorbingUniform(K, schedule=EXACT), tl.LeaveOneOut),
-    ]
-    for process, predicts in cases:
-        model = tl.Oracle(p0, process, predicts=predicts)
-        state = process.prior(50_000, 1, generator)
-        for s in (0.7, 0.4, 0.1, 0.0):
-            time = torch.full((50_000,), s, dtype=torch.float64)
-            prediction = model.predict(state)
-            state = process.move_to(state, process.bridge(state, time, prediction).draw(generator), time)
-        assert_frequencies(torch.bincount(state.tokens.flatten(), minlength=K), p0)
 
 
 def test_an_unknown_device_is_named() -> None:

@@ -30,24 +30,21 @@ Cell = Callable[..., tl.Process]
 """A noise and a coupling: builds a process from K, a table where the noise is one, and a schedule."""
 
 
-def table_maximal(vocab_size: int, pi: Tensor, *, schedule: tl.Schedule) -> tl.Process:
-    return tl.Process(tl.noise.Table(vocab_size, pi), tl.couplings.Maximal(), schedule)
+def table_cell(name: str, coupling: tl.couplings.Coupling) -> Cell:
+    """A table of noise under a coupling."""
+
+    def build(vocab_size: int, pi: Tensor, *, schedule: tl.Schedule) -> tl.Process:
+        return tl.Process(tl.noise.Table(vocab_size, pi), coupling, schedule)
+
+    build.__name__ = name  # of the tests
+    return build
 
 
-def table_absorbing(vocab_size: int, pi: Tensor, *, schedule: tl.Schedule) -> tl.Process:
-    return tl.Process(tl.noise.Table(vocab_size, pi), tl.couplings.Absorbing(), schedule)
-
-
-def table_times(vocab_size: int, pi: Tensor, *, schedule: tl.Schedule) -> tl.Process:
-    return tl.Process(tl.noise.Table(vocab_size, pi), tl.couplings.TransitionTimes(), schedule)
-
-
-def table_zeros(vocab_size: int, pi: Tensor, *, schedule: tl.Schedule) -> tl.Process:
-    return tl.Interpolating(vocab_size, pi, schedule=schedule)
-
-
-def table_point(vocab_size: int, pi: Tensor, *, schedule: tl.Schedule) -> tl.Process:
-    return tl.Interpolating(vocab_size, pi, schedule=schedule)
+table_maximal = table_cell("table_maximal", tl.couplings.Maximal())
+table_absorbing = table_cell("table_absorbing", tl.couplings.Absorbing())
+table_times = table_cell("table_times", tl.couplings.TransitionTimes())
+table_zeros = table_cell("table_zeros", tl.couplings.Markov())
+table_point = table_cell("table_point", tl.couplings.Markov())
 
 
 def zeros_pi(vocab_size: int, length: int) -> Tensor:
@@ -73,7 +70,6 @@ TABLES: dict[Cell, Callable[[int, int], Tensor]] = {
     table_point: point_row_pi,
 }
 """The table of each cell whose noise is one."""
-TABLE_PI = brute.random_pi(K, L)
 PROCESSES: list[Cell] = [REGISTERED[name] for name in REGISTERED if name != "left-to-right"]
 """All that are registered and see every position."""
 CELLS = [*PROCESSES, *(cell for cell in TABLES if cell is not tl.Interpolating)]
@@ -108,6 +104,10 @@ EXTREMES = (
     "scan:steps=2",
 )
 """Kernels with their options at the ends of their ranges, or away from the defaults where these have no end."""
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
 
 
 def kernel_of(text: str) -> Predictor | Corrector:
@@ -193,13 +193,23 @@ def assert_transitions(counts: Tensor, law: Tensor) -> None:
 
 
 def check_step(
-    sampler: str, model: tl.Model, start: tl.Noisy, alpha_s: float, law: Tensor, rows: int = ROWS, seed: int = 0
+    sampler: str,
+    model: tl.Model,
+    start: tl.Noisy,
+    alpha_s: float,
+    law: Tensor,
+    rows: int = ROWS,
+    level: float | None = None,
+    outcome: Callable[[tl.Noisy], Tensor] = lambda arrived: arrived.tokens,
 ) -> None:
-    """One step of the named predictor from each start has the law, [starts, outcomes]."""
+    """One step of the named predictor from each start has the law, [starts, outcomes], and arrives at the level."""
     copies = max(rows // len(start.tokens), 1500)
-    arrived = step(PREDICTORS.parse(sampler), model, repeat(start, copies), alpha_s, seed=seed)
-    assert bool((arrived.t == 1 - alpha_s).all())
-    assert_transitions(transitions(start, arrived.tokens, round(law.shape[-1] ** (1 / L))), law)
+    arrived = step(PREDICTORS.parse(sampler), model, repeat(start, copies), alpha_s)
+    if level in (None, alpha_s):
+        assert bool((arrived.t == 1 - alpha_s).all())
+    else:
+        torch.testing.assert_close(arrived.t, torch.full_like(arrived.t, 1 - float(level or 0)))
+    assert_transitions(transitions(start, outcome(arrived), round(law.shape[-1] ** (1 / L))), law)
 
 
 def check_correction(corrector: str, model: tl.Model, start: tl.Noisy, law: Tensor, call: int = 0) -> None:

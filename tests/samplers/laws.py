@@ -16,7 +16,6 @@ from tests.samplers.helpers import MASK, MASK_PI, P0, SEQUENCES, TABLES, UNIFORM
 PAIRS = SEQUENCES.repeat_interleave(len(SEQUENCES), 0), SEQUENCES.repeat(len(SEQUENCES), 1)
 """Every (x_t, U)."""
 MASKED_SEQUENCES = brute.sequences(K + 1, L)
-PRIOR = torch.full((K**L,), 1 / K**L, dtype=torch.float64)
 ABSORBING: list[Cell] = [tl.AbsorbingUniform, helpers.table_absorbing]
 MAXIMAL: list[Cell] = [tl.MaxCoupling, helpers.table_maximal]
 
@@ -85,6 +84,12 @@ def denoiser(kind: Cell, alpha: float) -> Tensor:
     return brute.denoiser(P0, pi_of(kind), alpha)
 
 
+def masked_view(tokens: Tensor, lost: Tensor, alpha: float) -> Tensor:
+    """p(x_0^l | the tokens that are not lost), the masked denoiser: [rows, L, K]."""
+    view = tokens.masked_fill(lost, MASK) * torch.tensor([K + 1, 1])
+    return denoiser(tl.Masked, alpha)[view.sum(-1), :, :K]
+
+
 def noise(kind: Cell) -> Tensor:
     """pi at every start and position, given what is shown: [starts, L, states]."""
     if kind in ABSORBING:
@@ -100,20 +105,25 @@ def max_coupling_bridge(x_0: int, x_t: int, pi: Tensor, alpha_s: float, alpha_t:
     return pair / pair.sum() if float(pair.sum()) > 0 else eye[x_t]
 
 
+def reverse_law(kind: Cell, alpha_s: float, alpha_t: float) -> Tensor:
+    """p(x_s | x_t) over whole sequences, from every start, by Bayes: [starts, sequences]; not of a maximal coupling."""
+    if kind is tl.Hybrid:
+        return hybrid_reverse(P0, 1 - alpha_s, 1 - alpha_t)
+    if kind in ABSORBING:
+        each = [brute.reverse_kernel(P0, brute.point_pi(u, K), alpha_s, alpha_t) for u in SEQUENCES.tolist()]
+        return torch.stack(each, 1).flatten(0, 1)
+    return brute.reverse_kernel(P0, pi_of(kind), alpha_s, alpha_t)
+
+
 @cache
 def bridge_law(kind: Cell, alpha_s: float, alpha_t: float) -> Tensor:
     """p(x_s^l | x_t) for every start: [starts, L, states]."""
     if kind is tl.Masked:
         return masked_bridge(alpha_s, alpha_t)
-    if kind is tl.Hybrid:
-        reverse = hybrid_reverse(P0, 1 - alpha_s, 1 - alpha_t).T
-        columns = [brute.position_table(reverse, K + 1, L, position) for position in range(L)]
-        return torch.stack(columns).permute(2, 0, 1)
-    if kind in ABSORBING:
-        each = [brute.reverse_marginals(P0, brute.point_pi(u, K), alpha_s, alpha_t) for u in SEQUENCES.tolist()]
-        return torch.stack(each, 1).flatten(0, 1)
     if kind not in MAXIMAL:
-        return brute.reverse_marginals(P0, pi_of(kind), alpha_s, alpha_t)
+        reverse, number = reverse_law(kind, alpha_s, alpha_t).T, K + (kind is tl.Hybrid)
+        columns = [brute.position_table(reverse, number, L, position) for position in range(L)]
+        return torch.stack(columns).permute(2, 0, 1)
     mu, columns = denoiser(kind, alpha_t), []
     for position, pi in enumerate(pi_of(kind).unbind()):
         table = [[max_coupling_bridge(x_0, x_t, pi, alpha_s, alpha_t) for x_0 in range(K)] for x_t in range(K)]
@@ -206,7 +216,18 @@ def markov_bridges(kind: Cell, tokens: Tensor, alpha_s: float, alpha_t: float) -
     return bridge_table(kind, alpha_s, alpha_t)[torch.arange(L), tokens]
 
 
-def chain_end(kernels: list[Tensor], prior: Tensor = PRIOR) -> Tensor:
+def redrawn(kind: Cell, alpha_s: float) -> Tensor:
+    """p(aux_s | x_0, x_s) by Bayes, of U or of whether tau_s <= s: [L, x_0, x_s, values]."""
+    eye, pi = torch.eye(K, dtype=torch.float64).expand(L, K, K), pi_of(kind)
+    if kind in ABSORBING:  # q(x_s | x_0, U) w(U)
+        both = (alpha_s * eye.unsqueeze(-1) + (1 - alpha_s) * eye.unsqueeze(1)) * pi[:, None, None, :]
+    else:
+        both = torch.stack([alpha_s * eye, (1 - alpha_s) * pi.unsqueeze(1).expand(L, K, K)], -1)
+    total = both.sum(-1, keepdim=True)
+    return both / total.where(total > 0, 1)
+
+
+def chain_end(kernels: list[Tensor], prior: Tensor) -> Tensor:
     """Where a chain over sequences of states ends, from the matrices of its steps in the order it runs."""
     law = prior
     for kernel in kernels:
@@ -234,8 +255,8 @@ def random_scan(p_t: Tensor) -> Tensor:
     return sum((redraw(p_t, chosen.expand(len(SEQUENCES), L)) / L for chosen in either), torch.zeros(()))
 
 
-def there_and_back(kind: Cell, amount: float, alpha: float, p0: Tensor = P0) -> Tensor:
+def there_and_back(kind: Cell, amount: float, alpha: float) -> Tensor:
     """Noise by the amount, then the ancestral step back, drawn position by position."""
     later, pi = (1 - amount) * alpha, pi_of(kind)
-    back = masked_bridge(alpha, later) if kind is tl.Masked else brute.reverse_marginals(p0, pi, alpha, later)
+    back = masked_bridge(alpha, later) if kind is tl.Masked else brute.reverse_marginals(P0, pi, alpha, later)
     return brute.kernel(1 - amount, pi) @ product(back)

@@ -9,11 +9,10 @@ from torch import Tensor, nn
 
 import tokenloom as tl
 from tests import brute
-from tests.samplers.helpers import K
+from tests.samplers.helpers import K, generator
 from tests.statistics import assert_frequencies, sequence_counts
 from tokenloom.posteriors import OverTokens, Posterior
-from tokenloom.samplers.predictors.autoregressive import Autoregressive
-from tokenloom.samplers.predictors.greedy_tail import GreedyTail
+from tokenloom.samplers import Autoregressive, GreedyTail
 
 L, ROWS = 3, 20_000
 INITIAL, TRANSITION = torch.tensor([0.6, 0.3, 0.1]).double(), brute.random_pi(K, K, seed=4)
@@ -41,10 +40,6 @@ def chain(predicts: type[Posterior] = tl.LeaveOneOut) -> tl.DiffusionModel:
     return tl.DiffusionModel(Chain(), tl.LeftToRight(K), predicts=predicts)
 
 
-def generator() -> torch.Generator:
-    return torch.Generator().manual_seed(0)
-
-
 @pytest.mark.parametrize("steps", [1, 2, 7])
 def test_sequences_have_the_law_of_the_chain_whatever_the_steps(steps: int) -> None:
     network = Chain()
@@ -53,21 +48,15 @@ def test_sequences_have_the_law_of_the_chain_whatever_the_steps(steps: int) -> N
     assert_frequencies(sequence_counts(samples.tokens, K), CHAIN)
     assert samples.evaluations.tolist() == [L] * ROWS
     assert network.rows == ROWS * L
+    assert set(network.times) == {0.0}  # the time it was trained at
 
 
 def test_at_time_t_the_first_positions_are_written_and_stay() -> None:
     """Times 2/3, 1/3 and 0 of three positions: one more each time."""
-    seen: list[tl.Step] = []
-    tokens = tl.sample(chain(), 50, length=L, steps=3, generator=generator(), on_step=seen.append)
-    for number, step in enumerate(seen, 1):
-        assert torch.equal(step.after.tokens[:, :number], tokens[:, :number])
+    run = tl.Sampler(steps=3).steps(chain(), 50, length=L, generator=generator())
+    for number, step in enumerate(steps := list(run), 1):
+        assert torch.equal(step.tokens[:, :number], steps[-1].tokens[:, :number])
         assert not bool(step.changed[:, number:].any())
-
-
-def test_network_is_shown_the_time_it_was_trained_at() -> None:
-    network = Chain()
-    tl.sample(tl.DiffusionModel(network, tl.LeftToRight(K)), 2, length=L, steps=3)
-    assert set(network.times) == {0.0}
 
 
 def test_given_tokens_are_read_kept_and_cost_nothing() -> None:
@@ -77,6 +66,9 @@ def test_given_tokens_are_read_kept_and_cost_nothing() -> None:
     assert bool((samples.tokens[:, 0] == 1).all())
     assert_frequencies(sequence_counts(samples.tokens[:, 1:], K), TRANSITION[1][:, None] * TRANSITION)
     assert samples.evaluations.tolist() == [L - 1] * ROWS
+    whole = tl.Sampler().run(chain(), 4, length=L, given=(torch.tensor([2, 0, 1]), torch.ones(L, dtype=torch.bool)))
+    assert whole.tokens.tolist() == [[2, 0, 1]] * 4
+    assert whole.evaluations.tolist() == [0] * 4
 
 
 @pytest.mark.parametrize("predicts", [tl.LeaveOneOut, tl.Denoiser])
@@ -84,18 +76,15 @@ def test_given_tokens_are_read_kept_and_cost_nothing() -> None:
 def test_a_token_that_was_not_seen_is_no_evidence(predicts: type[Posterior], on: type[OverTokens]) -> None:
     """Greedily every row is the same, on whichever posterior, for they are one."""
     tokens = tl.sample(chain(predicts), 100, length=L, steps=3, top_k=1, on=on, generator=generator())
-    first = int(INITIAL.argmax())
-    second = int(TRANSITION[first].argmax())
-    assert bool((tokens == torch.tensor([first, second, int(TRANSITION[second].argmax())])).all())
+    first = INITIAL.argmax()
+    second = TRANSITION[first].argmax()
+    assert bool((tokens == torch.stack([first, second, TRANSITION[second].argmax()])).all())
 
 
 def test_it_is_asked_for_by_name_by_object_or_not_at_all() -> None:
-    drawn = [
-        tl.sample(chain(), 20, length=L, sampler=predictor, generator=generator())
-        for predictor in ("ancestral", "autoregressive", Autoregressive())
-    ]
-    assert torch.equal(drawn[0], drawn[1])
-    assert torch.equal(drawn[0], drawn[2])
+    expected = tl.sample(chain(), 20, length=L, generator=generator())
+    for sampler in ("ancestral", "autoregressive", Autoregressive()):
+        assert torch.equal(tl.sample(chain(), 20, length=L, sampler=sampler, generator=generator()), expected)
 
 
 def test_what_does_not_go_from_left_to_right_is_refused() -> None:
@@ -106,10 +95,3 @@ def test_what_does_not_go_from_left_to_right_is_refused() -> None:
         tl.Sampler(show_given="noised").run(chain(), 1, length=L, given=given)
     with pytest.raises(ValueError, match="greedy-tail needs a model that sees every position"):
         tl.sample(chain(), 1, length=L, sampler=GreedyTail(Autoregressive()))
-
-
-def test_a_prompt_of_a_whole_sequence_is_returned_at_no_cost() -> None:
-    given = torch.tensor([2, 0, 1]), torch.ones(L, dtype=torch.bool)
-    samples = tl.Sampler().run(chain(), 4, length=L, given=given)
-    assert samples.tokens.tolist() == [[2, 0, 1]] * 4
-    assert samples.evaluations.tolist() == [0] * 4

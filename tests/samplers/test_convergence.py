@@ -9,6 +9,9 @@ What many steps do is computed, not drawn: the enumerated one-step laws of `laws
 """
 
 import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import pytest
 import torch
@@ -17,10 +20,10 @@ from torch import Tensor
 import tokenloom as tl
 from tests import brute
 from tests.laws.helpers import EXACT
-from tests.samplers.helpers import CELLS, P0, UNIFORM_PI, Cell, K, oracle, product, supported, total_variation
+from tests.samplers.helpers import CELLS, P0, Cell, K, generator, oracle, product, supported, total_variation
 from tests.samplers.laws import bridge_law, chain_end, pi_of, psi_law, random_scan, remdm_law, there_and_back
 from tests.statistics import assert_frequencies, sequence_counts
-from tokenloom.samplers import CORRECTORS, PREDICTORS
+from tokenloom.samplers import CORRECTORS, PREDICTORS, Psi, Remasking
 
 ROWS = 5_000
 TOGETHER = torch.diag(torch.tensor([0.4, 0.25, 0.15]).double()) + (1 - torch.eye(K).double()) * 0.2 / 6
@@ -38,8 +41,8 @@ EXACT_PREDICTORS = [
 def draw(
     model: tl.Oracle | tl.MarkovOracle, sampler: str, steps: int, rows: int = ROWS, corrector: str | None = None
 ) -> Tensor:
-    generator = torch.Generator().manual_seed(100 + steps)
-    return tl.sample(model, rows, steps=steps, sampler=sampler, corrector=corrector, generator=generator)
+    seed = generator(100 + steps)
+    return tl.sample(model, rows, steps=steps, sampler=sampler, corrector=corrector, generator=seed)
 
 
 def distances(model: tl.Oracle, sampler: str) -> list[float]:
@@ -88,112 +91,100 @@ def test_planned_denoising_tends_to_p_0(kind: Cell) -> None:
 
 
 @pytest.mark.parametrize("sampler", ["dndm", "routing"])
-def test_heuristics_do_not_tend_to_p_0(sampler: str) -> None:
+@pytest.mark.parametrize("steps", [8, 32])
+def test_heuristics_do_not_tend_to_p_0(sampler: str, steps: int) -> None:
     assert not PREDICTORS[sampler]().exact
-    model = oracle(tl.Uniform, p0=TOGETHER)
-    assert all(
-        total_variation(sequence_counts(draw(model, sampler, steps, 2_000), K) / 2_000, TOGETHER) > 0.2
-        for steps in (8, 32)
-    )
+    found = sequence_counts(draw(oracle(tl.Uniform, p0=TOGETHER), sampler, steps, 2_000), K) / 2_000
+    assert total_variation(found, TOGETHER) > 0.2
 
 
 # ------------------------------------------------------------------------------------------- many steps, computed
 
 
-def levels(steps: int) -> list[tuple[float, float]]:
-    """(alpha_s, alpha_t) of every step of the even grid."""
-    return [((index + 1) / steps, index / steps) for index in range(steps)]
-
-
-def ancestral_end(kind: Cell, steps: int) -> Tensor:
-    pi = pi_of(kind)
-    return chain_end([product(bridge_law(kind, *pair)) for pair in levels(steps)], (pi[0, :, None] * pi[1]).flatten())
-
-
-def psi_end(kappa: float, steps: int) -> Tensor:
-    return chain_end([product(psi_law(tl.Uniform, kappa, *pair)) for pair in levels(steps)])
-
-
-def remasking_end(schedule: str, eta: float, steps: int) -> Tensor:
-    """From all masks; the tokens at the end, of which none is a mask."""
-    kernels = []
-    for alpha_s, alpha_t in levels(steps):
+def step_law(sampler: str, kind: Cell, alpha_s: float, alpha_t: float) -> Tensor:
+    """[starts, L, states], by enumeration."""
+    value = PREDICTORS.parse(sampler)
+    if isinstance(value, Psi):
+        return psi_law(kind, value.kappa, alpha_s, alpha_t)
+    if isinstance(value, Remasking):
         largest = min(1.0, (1 - alpha_s) / alpha_t) if alpha_t else 1.0
-        sigma = eta * largest if schedule == "rescale" else min(eta, largest)
-        kernels.append(product(remdm_law(sigma, alpha_s, alpha_t)))
-    prior = torch.zeros((K + 1) ** 2, dtype=torch.float64)
-    prior[-1] = 1
-    return chain_end(kernels, prior).view(K + 1, K + 1)[:K, :K].flatten()
+        sigma = value.eta * largest if value.schedule == "rescale" else min(value.eta, largest)
+        return remdm_law(sigma, alpha_s, alpha_t)
+    return bridge_law(kind, alpha_s, alpha_t)
+
+
+def end(sampler: str, kind: Cell, steps: int, correction: Callable[[float], Tensor] | None = None) -> Tensor:
+    """The law of the tokens at the end of the even grid, with a correction at every level between two steps."""
+    prior, kernels = product(pi_of(kind)), []
+    for index in range(steps):
+        if correction is not None and index > 0:
+            kernels.append(correction(index / steps))
+        kernels.append(product(step_law(sampler, kind, (index + 1) / steps, index / steps)))
+    number = pi_of(kind).shape[1]
+    return chain_end(kernels, prior).view(number, number)[:K, :K].flatten()
+
+
+def error(*arguments: Any) -> float:
+    """The distance of that law to p_0."""
+    return total_variation(end(*arguments), P0)
 
 
 MANY = (256, 1024)
 
 
-@pytest.mark.parametrize("kind", [tl.Uniform, tl.Interpolating])
-def test_ancestral_error_is_one_over_the_steps(kind: Cell) -> None:
-    errors = [total_variation(ancestral_end(kind, steps), P0) for steps in MANY]
-    assert slope(errors, MANY) == pytest.approx(-1, abs=0.01)
-    assert_frequencies(sequence_counts(draw(oracle(kind), "ancestral", 3), K), ancestral_end(kind, 3))
-
-
-@pytest.mark.parametrize("kappa", [0.0, 0.5])
-def test_psi_error_falls_as_the_root_of_the_steps_where_it_redraws_much(kappa: float) -> None:
-    """0.4 is on the way to 1/2, which takes 10^5 steps to see; 1/n it is not."""
-    assert -0.5 < slope([total_variation(psi_end(kappa, steps), P0) for steps in MANY], MANY) < -0.3
-    found = sequence_counts(draw(oracle(tl.Uniform), f"psi:kappa={kappa}", 4), K)
-    assert_frequencies(found, psi_end(kappa, 4))
+@pytest.mark.parametrize(
+    ("sampler", "kind", "least", "most"),
+    [
+        ("ancestral", tl.Uniform, -1.01, -0.99),
+        ("ancestral", tl.Interpolating, -1.01, -0.99),
+        ("psi:kappa=0.0", tl.Uniform, -0.5, -0.3),
+        ("psi:kappa=0.5", tl.Uniform, -0.5, -0.3),
+        ("remasking:schedule=rescale,eta=0.5", tl.Masked, -0.6, -0.4),
+        ("remasking:schedule=rescale,eta=1.0", tl.Masked, -0.6, -0.4),
+        ("remasking:schedule=cap,eta=0.3", tl.Masked, -0.6, -0.4),
+    ],
+)
+def test_error_falls_as_one_over_the_steps_or_as_their_root_where_much_is_redrawn(
+    sampler: str, kind: Cell, least: float, most: float
+) -> None:
+    """Of psi 0.4 is on the way to 1/2, which takes 10^5 steps to see; 1/n it is not."""
+    assert least < slope([error(sampler, kind, steps) for steps in MANY], MANY) < most
+    steps = 3 if sampler == "ancestral" else 4
+    assert_frequencies(sequence_counts(draw(oracle(kind), sampler, steps), K), end(sampler, kind, steps))
 
 
 def test_psi_error_falls_as_one_over_the_steps_while_they_are_few() -> None:
     """At the default kappa; no longer at a thousand steps, where the error is four times that of kappa = 1."""
     few = (4, 16)
-    assert slope([total_variation(psi_end(0.95, steps), P0) for steps in few], few) == pytest.approx(-1, abs=0.05)
-    assert slope([total_variation(psi_end(0.95, steps), P0) for steps in MANY], MANY) > -0.6
-
-
-@pytest.mark.parametrize(("schedule", "eta"), [("rescale", 0.5), ("rescale", 1.0), ("cap", 0.3)])
-def test_remasking_error_falls_as_the_root_of_the_steps(schedule: str, eta: float) -> None:
-    assert -0.6 < slope([total_variation(remasking_end(schedule, eta, steps), P0) for steps in MANY], MANY) < -0.4
-    found = sequence_counts(draw(oracle(tl.Masked), f"remasking:schedule={schedule},eta={eta}", 4), K)
-    assert_frequencies(found, remasking_end(schedule, eta, 4))
-
-
-def corrected_end(kind: Cell, steps: int, corrector: str, amount: float = 0.0) -> Tensor:
-    """Ancestral steps with a correction between each two."""
-    pi, kernels = pi_of(kind), []
-    for alpha_s, alpha_t in levels(steps):
-        kernels.append(product(bridge_law(kind, alpha_s, alpha_t)))
-        if alpha_s < 1 and corrector == "random-scan":
-            kernels.append(random_scan(brute.marginal(P0, pi, alpha_s)))
-        elif alpha_s < 1:
-            kernels.append(there_and_back(kind, amount, alpha_s))
-    return chain_end(kernels, (pi[0, :, None] * pi[1]).flatten())
+    assert slope([error("psi", tl.Uniform, steps) for steps in few], few) == pytest.approx(-1, abs=0.05)
+    assert slope([error("psi", tl.Uniform, steps) for steps in MANY], MANY) > -0.6
 
 
 @pytest.mark.parametrize("kind", [tl.Uniform, tl.Interpolating])
 def test_random_scan_beside_ancestral_steps_ends_in_p_0_and_sooner(kind: Cell) -> None:
     """64 steps with it are within 1e-3 of p_0; without it 256 are not."""
     assert CORRECTORS["random-scan"]().exact
-    assert total_variation(corrected_end(kind, 64, "random-scan"), P0) < 1e-3
-    assert total_variation(ancestral_end(kind, 256), P0) > 1e-3
+
+    def scan(alpha: float) -> Tensor:
+        return random_scan(brute.marginal(P0, pi_of(kind), alpha))
+
+    assert error("ancestral", kind, 64, scan) < 1e-3
+    assert error("ancestral", kind, 256) > 1e-3
     found = draw(oracle(kind), "ancestral", 5, corrector="random-scan")  # three steps, two corrections
-    assert_frequencies(sequence_counts(found, K), corrected_end(kind, 3, "random-scan"))
+    assert_frequencies(sequence_counts(found, K), end("ancestral", kind, 3, scan))
 
 
 @pytest.mark.parametrize("kind", [tl.Uniform, tl.Interpolating])
 def test_forward_backward_error_stays_with_the_steps_and_falls_with_the_amount(kind: Cell) -> None:
     """About 0.28 times the amount, however many the steps: 0.055 for 0.2 and 0.013 for 0.05."""
     assert not CORRECTORS["forward-backward"]().exact
-    error = {
-        (steps, amount): total_variation(corrected_end(kind, steps, "forward-backward", amount), P0)
-        for steps in (64, 256)
-        for amount in (0.2, 0.05)
-    }
-    assert error[256, 0.2] > error[64, 0.2] > 0.045
-    assert error[256, 0.05] > error[64, 0.05] > 0.01
-    assert error[256, 0.2] / error[256, 0.05] == pytest.approx(4.4, abs=0.5)
+    much, little = (partial(there_and_back, kind, amount) for amount in (0.2, 0.05))
+    large, small = ([error("ancestral", kind, steps, each) for steps in (64, 256)] for each in (much, little))
+    assert large[1] > large[0] > 0.045
+    assert small[1] > small[0] > 0.01
+    assert large[1] / small[1] == pytest.approx(4.4, abs=0.5)
     found = draw(oracle(kind), "ancestral", 5, corrector="forward-backward:amount=0.2")
-    assert_frequencies(sequence_counts(found, K), corrected_end(kind, 3, "forward-backward", 0.2))
+    assert_frequencies(sequence_counts(found, K), end("ancestral", kind, 3, much))
 
 
 # --------------------------------------------------------------------------------------------- no steps to speak of
@@ -207,10 +198,23 @@ def test_gillespie_ends_in_p_0_whatever_the_steps(kind: Cell, steps: int) -> Non
     assert_frequencies(sequence_counts(draw(oracle(kind), "gillespie", steps, 4_000), K), P0)
 
 
+@pytest.mark.parametrize("schedule", [EXACT, tl.LinearSchedule(), tl.CosineSchedule()])
+@pytest.mark.parametrize("predicts", [tl.LeaveOneOut, tl.Denoiser])
+def test_gillespie_ends_in_p_0_where_one_token_is_never_noise(
+    schedule: tl.Schedule, predicts: type[tl.LeaveOneOut | tl.Denoiser]
+) -> None:
+    """All noise is token 1: a clock that ran faster than its rates would make token 0 almost certain."""
+    process = tl.Interpolating(2, torch.tensor([[0.0, 1.0]]), schedule=schedule)
+    p0 = torch.tensor([0.7, 0.3]).double()
+    model = tl.Oracle(p0, process, predicts=predicts)
+    drawn = tl.sample(model, 4_000, steps=4, sampler="gillespie", generator=generator())
+    assert_frequencies(torch.bincount(drawn.flatten(), minlength=2), p0)
+
+
 def end_from(floor: float) -> Tensor:
     """The law of one ancestral step to t = 0 from the exact law at t = floor."""
-    each = brute.reverse_marginals(P0, UNIFORM_PI, 1.0, 1 - floor)
-    return brute.marginal(P0, UNIFORM_PI, 1 - floor) @ product(each)
+    each = brute.reverse_marginals(P0, pi_of(tl.Uniform), 1.0, 1 - floor)
+    return brute.marginal(P0, pi_of(tl.Uniform), 1 - floor) @ product(each)
 
 
 def test_gillespie_pays_for_its_floor_with_the_square_of_it() -> None:

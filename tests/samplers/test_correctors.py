@@ -3,7 +3,6 @@
 The false-alarm rate of a chi-square test is at most 1e-6.
 """
 
-import itertools
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -14,30 +13,16 @@ import tokenloom as tl
 from tests import brute
 from tests.laws.helpers import EXACT, assert_close
 from tests.samplers import helpers
-from tests.samplers.helpers import (
-    CELLS,
-    EXTREMES,
-    MASK_PI,
-    P0,
-    ROWS,
-    SEQUENCES,
-    UNIFORM_PI,
-    Cell,
-    K,
-    L,
-    correct,
-    oracle,
-)
-from tests.samplers.laws import conditionals, pi_of, random_scan, redraw, start_of, there_and_back
+from tests.samplers.helpers import CELLS, EXTREMES, P0, ROWS, SEQUENCES, Cell, K, L, correct, generator, oracle
+from tests.samplers.laws import conditionals, hybrid_joint, pi_of, random_scan, redraw, start_of, there_and_back
 from tests.statistics import assert_frequencies, sequence_counts
 from tokenloom.posteriors import Posterior
 from tokenloom.samplers import CORRECTORS, LocalPrediction
 from tokenloom.samplers.correctors.gibbs import DeterministicScan, Informed, margins
 from tokenloom.samplers.evaluator import Evaluator, LazyPrediction
-from tokenloom.samplers.selection import gumbel, smallest
 
 ALPHA = 0.6
-P_T = brute.marginal(P0, UNIFORM_PI, ALPHA)
+P_T = brute.marginal(P0, pi_of(tl.Uniform), ALPHA)
 REPRESENTATIONS: list[type[Posterior]] = [tl.Denoiser, tl.LeaveOneOut, tl.Score]
 
 
@@ -75,37 +60,32 @@ def test_gibbs_corrector_redraws_from_the_conditional_at_its_positions(name: str
     helpers.check_correction(setting, oracle(kind), helpers.states(SEQUENCES, ALPHA), GIBBS[name], call)
 
 
-@pytest.mark.parametrize("predicts", REPRESENTATIONS)
-@pytest.mark.parametrize("kind", [tl.Uniform, tl.MaxCoupling, tl.Interpolating, helpers.table_maximal])
-@pytest.mark.parametrize("name", ["random-scan:steps=3", "scan:steps=3"])
-def test_one_position_at_a_time_leaves_p_t_invariant(name: str, kind: Cell, predicts: type[Posterior]) -> None:
-    model, generator = oracle(kind, predicts), torch.Generator().manual_seed(3)
-    t = torch.full((ROWS,), 1 - ALPHA, dtype=torch.float64)
-    noisy = model.process.corrupt(model.sample(ROWS, generator), t, generator)
-    corrected = correct(CORRECTORS.parse(name), model, noisy)
-    assert_frequencies(sequence_counts(corrected.tokens, K), brute.marginal(P0, pi_of(kind), ALPHA))
-    assert (corrected.tokens != noisy.tokens).any(1).double().mean() > 0.3
-
-
 EVERY_EXACT = [
     (setting, kind)
-    for setting in (*CORRECTORS, *EXTREMES)
+    for setting in (*CORRECTORS, *EXTREMES, "random-scan:steps=3", "scan:steps=3")
     if setting.split(":")[0] in CORRECTORS and CORRECTORS.parse(setting).exact
     for kind in helpers.supported(type(CORRECTORS.parse(setting)), CELLS)
 ]
 
 
+def noised(model: tl.Oracle, alpha: float, seed: int) -> tl.Noisy:
+    """Exact draws from p_t."""
+    source = generator(seed)
+    t = torch.full((ROWS,), 1 - alpha, dtype=torch.float64)
+    return model.process.corrupt(model.sample(ROWS, source), t, source)
+
+
+@pytest.mark.parametrize("predicts", REPRESENTATIONS)
 @pytest.mark.parametrize(("setting", "kind"), EVERY_EXACT)
-def test_exact_corrector_leaves_p_t_of_every_process_it_supports_invariant(setting: str, kind: Cell) -> None:
-    """p_t from q_{t|0}, which tests/laws hold to its definition: the joint law of p_0 and independent noisings."""
-    model, generator = oracle(kind, tl.LeaveOneOut), torch.Generator().manual_seed(4)
-    t = torch.full((ROWS,), 0.5, dtype=torch.float64)
-    noisy = model.process.corrupt(model.sample(ROWS, generator), t, generator)
-    clean = noisy.sequences(torch.arange(len(SEQUENCES)))
-    each = model.process.marginal(replace(clean, tokens=SEQUENCES), SEQUENCES).dense()
-    p_t = P0.flatten() @ helpers.product(each)
+def test_exact_corrector_leaves_p_t_of_every_process_it_supports_invariant(
+    setting: str, kind: Cell, predicts: type[Posterior]
+) -> None:
+    model = oracle(kind, predicts)
+    noisy = noised(model, ALPHA, 3)
     corrected = correct(CORRECTORS.parse(setting), model, noisy)
+    p_t = hybrid_joint(P0, 1 - ALPHA).sum(0) if kind is tl.Hybrid else brute.marginal(P0, pi_of(kind), ALPHA)
     assert_frequencies(sequence_counts(corrected.tokens, model.process.num_states), p_t)
+    assert (corrected.tokens != noisy.tokens).any(1).double().mean() > (0.3 if "steps=3" in setting else 0.1)
 
 
 def test_scans_of_one_position_are_exact_and_the_others_are_not() -> None:
@@ -132,7 +112,7 @@ def test_informed_corrector_with_temperature_is_a_race_of_three_positions() -> N
     rows, logits = 30_000, torch.tensor([[2.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.3, 0.0, 0.0]])
     model = tl.DiffusionModel(lambda x, t: logits.expand(len(x), -1, -1), tl.Uniform(K, schedule=EXACT))
     prediction = Evaluator(model, None, rows)(helpers.states(torch.zeros(rows, 3, dtype=torch.int64), ALPHA))
-    order = torch.rand(rows, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    order = torch.rand(rows, 3, generator=generator(), dtype=torch.float64)
     chosen = Informed(temperature=0.5).choose(prediction, order, 0).where
     assert torch.equal(chosen.row, torch.arange(rows))
     assert_frequencies(torch.bincount(chosen.column), torch.softmax(-margins_of(prediction)[0] / 0.5, 0))
@@ -151,9 +131,7 @@ def test_margins_are_their_definition(predicts: type[Posterior]) -> None:
 def test_gibbs_correctors_condition_on_given_positions_and_leave_them(name: str) -> None:
     """The first token is given, so the second is redrawn from alpha p_0(. | first) + (1 - alpha) / K, always."""
     tokens = torch.tensor([[1, 0]]).expand(ROWS // 2, 2).contiguous()
-    given = FIRST.expand_as(tokens)
-    noisy = helpers.states(tokens, ALPHA)
-    noisy = tl.Noisy(noisy.tokens, noisy.t, noisy.alpha_t, given=given)
+    noisy = replace(helpers.states(tokens, ALPHA), given=FIRST.expand_as(tokens))
     corrected = correct(CORRECTORS.parse(name), oracle(tl.Uniform), noisy).tokens
     assert bool((corrected[:, 0] == 1).all())
     law = ALPHA * P0[1] / P0[1].sum() + (1 - ALPHA) / K
@@ -173,34 +151,34 @@ def test_scan_goes_on_where_it_ended_in_reading_order_over_free_positions() -> N
 
 @dataclass(frozen=True)
 class Watched(DeterministicScan):
-    """A scan that remembers the numbers of its steps."""
+    """A scan that remembers the times and the numbers of its steps."""
 
-    seen: list[int] = field(default_factory=list)
+    seen: list[tuple[float, int]] = field(default_factory=list)
 
     def choose(self, prediction: LazyPrediction, order: Tensor, index: int) -> LocalPrediction:
-        self.seen.append(index)
+        self.seen.append((float(prediction.noisy.t[0]), index))
         return super().choose(prediction, order, index)
 
 
-def test_scan_counts_its_steps_over_the_whole_run() -> None:
-    scan = Watched(steps=2)
-    tl.sample(oracle(tl.Uniform), 1, steps=7, corrector=scan)  # three predictor steps, two corrections between them
-    assert scan.seen == [0, 1, 2, 3]
+@pytest.mark.parametrize(
+    ("steps", "seen"),
+    [(1, [(0.75, 0), (0.5, 1), (0.25, 2)]), (2, [(2 / 3, 0), (2 / 3, 1), (1 / 3, 2), (1 / 3, 3)])],
+)
+def test_corrector_acts_at_every_level_but_the_last_and_counts_over_the_whole_run(
+    steps: int, seen: list[tuple[float, int]]
+) -> None:
+    scan = Watched(steps=steps)
+    tl.sample(oracle(tl.Uniform), 1, steps=7, corrector=scan)
+    assert [index for _, index in scan.seen] == [index for _, index in seen]
+    assert [t for t, _ in scan.seen] == pytest.approx([t for t, _ in seen])
 
 
 # ---------------------------------------------------------------------------------------------- forward-backward
 
 
+@pytest.mark.parametrize("predicts", [tl.Denoiser, tl.LeaveOneOut])
 @pytest.mark.parametrize(
-    ("kind", "predicts"),
-    [
-        (tl.Uniform, tl.LeaveOneOut),
-        (tl.Uniform, tl.Denoiser),
-        (tl.Masked, tl.Denoiser),
-        (tl.Interpolating, tl.Denoiser),
-        (helpers.table_zeros, tl.LeaveOneOut),
-        (helpers.table_point, tl.Denoiser),
-    ],
+    "kind", [kind for kind in helpers.supported(CORRECTORS["forward-backward"], CELLS) if kind is not tl.Hybrid]
 )
 def test_forward_backward_corrector_is_noising_and_denoising(kind: Cell, predicts: type[Posterior]) -> None:
     law = there_and_back(kind, 0.4, ALPHA)
@@ -210,17 +188,15 @@ def test_forward_backward_corrector_is_noising_and_denoising(kind: Cell, predict
 @pytest.mark.parametrize("kind", [tl.Uniform, tl.Masked])
 def test_forward_backward_leaves_p_t_invariant_for_one_position(kind: Cell) -> None:
     p1 = brute.random_p0(K, 1)
-    model, generator = tl.Oracle(p1, kind(K, schedule=EXACT)), torch.Generator().manual_seed(5)
-    t = torch.full((ROWS,), 1 - ALPHA, dtype=torch.float64)
-    noisy = model.process.corrupt(model.sample(ROWS, generator), t, generator)
-    corrected = correct(CORRECTORS.parse("forward-backward:amount=0.6,steps=2"), model, noisy)
+    model = tl.Oracle(p1, kind(K, schedule=EXACT))
+    corrected = correct(CORRECTORS.parse("forward-backward:amount=0.6,steps=2"), model, noised(model, ALPHA, 5))
     pi = brute.point_pi([K], K + 1) if kind is tl.Masked else brute.uniform_pi(K, 1)
     assert_frequencies(sequence_counts(corrected.tokens, pi.shape[1]), brute.marginal(p1, pi, ALPHA))
 
 
 @pytest.mark.parametrize("kind", [tl.Uniform, tl.Masked])
 def test_forward_backward_changes_p_t_by_the_square_of_its_amount(kind: Cell) -> None:
-    p_t = brute.marginal(P0, MASK_PI if kind is tl.Masked else UNIFORM_PI, ALPHA)
+    p_t = brute.marginal(P0, pi_of(kind), ALPHA)
     half, whole = (float((p_t @ there_and_back(kind, amount, ALPHA) - p_t).abs().sum()) for amount in (0.005, 0.01))
     assert whole > 0
     assert whole / half == pytest.approx(4, rel=0.05)
@@ -233,34 +209,3 @@ def test_forward_backward_reaches_no_further_than_the_end_of_time() -> None:
     noisy = model.process.corrupt(model.sample(4), t)
     corrected = correct(CORRECTORS.parse("forward-backward:amount=0.9"), model, noisy)
     assert_close(corrected.alpha_t, noisy.alpha_t)
-
-
-# ------------------------------------------------------------------------------------------------------ selection
-
-
-def test_selection_picks_the_smallest_scores_and_never_an_infinite_one() -> None:
-    generator = torch.Generator().manual_seed(7)
-    scores = torch.rand(200, 6, generator=generator, dtype=torch.float64)
-    scores[torch.rand(200, 6, generator=generator) < 0.3] = torch.inf
-    counts = torch.randint(0, 8, (200, 1), generator=generator)
-    for row, count, flags in zip(scores.tolist(), counts.flatten().tolist(), smallest(scores, counts), strict=True):
-        finite = [position for position in range(6) if row[position] < torch.inf]
-        expected = sorted(finite, key=lambda position: row[position])[:count]
-        assert flags.nonzero().flatten().tolist() == sorted(expected)
-    assert torch.equal(smallest(scores, 2), smallest(scores, torch.full((200, 1), 2)))
-
-
-def test_selection_gives_a_tie_to_the_earlier_position() -> None:
-    assert smallest(torch.zeros(1, 4).double(), 2).tolist() == [[True, True, False, False]]
-
-
-def test_gumbel_top_k_draws_without_replacement() -> None:
-    """The first two of a race for p: p_i p_j / (1 - p_i) + p_j p_i / (1 - p_j) for the pair {i, j}."""
-    p = torch.tensor([0.5, 0.3, 0.15, 0.05]).double()
-    u = torch.rand(60_000, 4, generator=torch.Generator().manual_seed(11), dtype=torch.float64)
-    flags = smallest(-(p.log() + gumbel(u)), 2)
-    counts, law = [], []
-    for i, j in itertools.combinations(range(4), 2):
-        counts.append(int((flags[:, i] & flags[:, j]).sum()))
-        law.append(float(p[i] * p[j] / (1 - p[i]) + p[j] * p[i] / (1 - p[j])))
-    assert_frequencies(torch.tensor(counts), torch.tensor(law).double())

@@ -1,4 +1,4 @@
-"""Given positions: kernels leave them alone, the driver shows them as it says, and they cost nothing."""
+"""Given positions: kernels leave them alone, the driver shows them as it says, and they cost nothing; prompts too."""
 
 from contextlib import nullcontext
 from dataclasses import replace
@@ -11,10 +11,11 @@ from torch import Tensor
 import tokenloom as tl
 from tests import brute
 from tests.samplers import helpers
-from tests.samplers.helpers import CELLS, KERNELS, MASK, P0, ROWS, Cell, K, oracle, process_of, states, step, supported
+from tests.samplers.helpers import CELLS, KERNELS, P0, Cell, K, generator, oracle, process_of, states, step
 from tests.statistics import assert_frequencies
+from tokenloom.models.tokenizer import Characters
 from tokenloom.nn import DiT, TransformerConfig
-from tokenloom.samplers import CORRECTORS, PREDICTORS, Evaluator
+from tokenloom.samplers import PREDICTORS, Evaluator, Predictor
 from tokenloom.samplers.given import ShowGiven
 
 OPTIONS = {
@@ -26,10 +27,12 @@ OPTIONS = {
     "scan": "scan:parallel=2",
 }
 """Where the defaults move little."""
+GIVEN = torch.tensor([1, 0]), torch.tensor([True, False])
+"""The first of two tokens is a 1."""
 BARE = [
     (OPTIONS.get(name, name), kind, s)
     for name, kernel in KERNELS.items()
-    for kind in supported(kernel, CELLS)
+    for kind in helpers.supported(kernel, CELLS)
     for s in ((0.35, 0.0) if name in PREDICTORS else (0.0,))
 ]
 
@@ -40,18 +43,17 @@ def test_a_kernel_by_itself_leaves_given_positions_and_asks_nothing_of_rows_that
     name: str, kind: Cell, s: float
 ) -> None:
     """Without the driver, which would put them back: both positions of the first rows, one of the others."""
-    rows, generator = 200, torch.Generator().manual_seed(0)
-    predictor = PREDICTORS.parse(name) if name.split(":")[0] in PREDICTORS else None
-    model: tl.Model = oracle(kind) if predictor is None else predictor.prepare(oracle(kind))
-    x_0 = torch.randint(0, K, (rows, 2), generator=generator)
+    rows, source, kernel = 200, generator(), helpers.kernel_of(name)
+    model: tl.Model = kernel.prepare(oracle(kind)) if isinstance(kernel, Predictor) else oracle(kind)
+    x_0 = torch.randint(0, K, (rows, 2), generator=source)
     given = torch.tensor([[True, False]]).repeat(rows, 1)
     given[: rows // 2] = True
-    noisy = model.process.corrupt(x_0, torch.full((rows,), 0.6, dtype=torch.float64), generator, given)
+    noisy = model.process.corrupt(x_0, torch.full((rows,), 0.6, dtype=torch.float64), source, given)
     evaluate = Evaluator(model, None, rows)
-    if predictor is None:
-        after = CORRECTORS.parse(name).correct(evaluate, noisy, generator, 0)
+    if isinstance(kernel, Predictor):
+        after = kernel.step(evaluate, noisy, torch.full_like(noisy.t, s), source)
     else:
-        after = predictor.step(evaluate, noisy, torch.full_like(noisy.t, s), generator)
+        after = kernel.correct(evaluate, noisy, source, 0)
     assert torch.equal(after.tokens[given], x_0[given])
     assert int(evaluate.evaluations[: rows // 2].sum()) == 0
     assert s > 0 or int(evaluate.evaluations.sum()) > 0
@@ -60,7 +62,7 @@ def test_a_kernel_by_itself_leaves_given_positions_and_asks_nothing_of_rows_that
 def test_gillespie_goes_on_at_its_rate_beside_given_positions() -> None:
     """The second token is given, so the first goes by the reverse chain of p_0(. | second)."""
     alpha_s, alpha_t = 0.6, 0.25
-    start = states(torch.tensor([[0, 1]]).repeat(ROWS // 4, 1), alpha_t)
+    start = states(torch.tensor([[0, 1]]).repeat(helpers.ROWS // 4, 1), alpha_t)
     noisy = replace(start, given=torch.tensor([[False, True]]).expand_as(start.tokens))
     arrived = step(PREDICTORS.parse("gillespie"), oracle(tl.Uniform), noisy, alpha_s).tokens
     law = brute.reverse_kernel(P0[:, 1] / P0[:, 1].sum(), brute.uniform_pi(K, 1), alpha_s, alpha_t)[0]
@@ -69,10 +71,8 @@ def test_gillespie_goes_on_at_its_rate_beside_given_positions() -> None:
 
 def visited(model: tl.Oracle, sampler: str, show_given: ShowGiven, corrector: str | None = None) -> list[tl.Noisy]:
     """The states of a run with a first token of 1 given."""
-    steps: list[tl.Step] = []
-    given = torch.tensor([1, 0]), torch.tensor([True, False])
     value = tl.Sampler.parse(sampler, corrector=corrector, steps=7, show_given=show_given)
-    value.run(model, 300, given=given, generator=torch.Generator().manual_seed(0), on_step=steps.append)
+    steps = list(value.steps(model, 300, given=GIVEN, generator=generator()))
     return [steps[0].before, *(step.after for step in steps)]
 
 
@@ -82,7 +82,7 @@ def test_noised_given_positions_hold_noise_or_their_token_after_every_step_and_c
 ) -> None:
     """Under masks: the mask or the token, never another."""
     first = torch.stack([state.tokens[:, 0] for state in visited(oracle(tl.Masked), "ancestral", "noised", corrector)])
-    assert set(first.unique().tolist()) == {1, MASK}  # type: ignore[no-untyped-call]
+    assert set(first.unique().tolist()) == {1, helpers.MASK}  # type: ignore[no-untyped-call]
 
 
 @pytest.mark.parametrize("sampler", ["ancestral", "reaudm"])
@@ -97,30 +97,28 @@ def network(states: int, given: bool, absorbing: bool = False) -> DiT:
     return DiT(TransformerConfig(K, states, 2, 16, 1, 2, 8, given=given, absorbing=absorbing))
 
 
-AUTOMATIC = [
-    (oracle(tl.Uniform), True),
-    (tl.DiffusionModel(network(K, True), tl.Uniform(K)), True),
-    (tl.DiffusionModel(network(K, False), tl.Uniform(K)), False),
-    (tl.DiffusionModel(lambda tokens, time: torch.zeros(*tokens.shape, K), tl.Uniform(K)), False),
-    (tl.DiffusionModel(lambda tokens, time: torch.zeros(*tokens.shape, K), process_of(tl.Interpolating)), False),
-    (tl.DiffusionModel(lambda tokens, time: torch.zeros(*tokens.shape, K), tl.LeftToRight(K)), True),
-    (tl.DiffusionModel(network(K + 1, False), tl.Masked(K), predicts=tl.Denoiser), True),
-    (tl.DiffusionModel(network(K + 1, False), tl.MaskedUniform(K), predicts=tl.Denoiser), True),
-    (tl.DiffusionModel(network(K, False, True), tl.AbsorbingUniform(K), predicts=tl.Denoiser), True),
-]
+def flat(tokens: Tensor, time: Tensor) -> Tensor:
+    return torch.zeros(*tokens.shape, K)
 
 
-@pytest.mark.parametrize(("model", "clean"), AUTOMATIC)
-def test_given_tokens_are_shown_clean_to_models_that_know_them(
-    model: tl.Oracle | tl.DiffusionModel, clean: bool
-) -> None:
-    seen: list[Tensor] = []
-    given = torch.tensor([1, 0]), torch.tensor([True, False])
+@pytest.mark.parametrize(
+    ("model", "clean"),
+    [
+        (oracle(tl.Uniform), True),
+        (tl.DiffusionModel(network(K, True), tl.Uniform(K)), True),
+        (tl.DiffusionModel(network(K, False), tl.Uniform(K)), False),
+        (tl.DiffusionModel(flat, tl.Uniform(K)), False),
+        (tl.DiffusionModel(flat, process_of(tl.Interpolating)), False),
+        (tl.DiffusionModel(flat, tl.LeftToRight(K)), True),
+        (tl.DiffusionModel(network(K + 1, False), tl.Masked(K), predicts=tl.Denoiser), True),
+        (tl.DiffusionModel(network(K + 1, False), tl.MaskedUniform(K), predicts=tl.Denoiser), True),
+        (tl.DiffusionModel(network(K, False, True), tl.AbsorbingUniform(K), predicts=tl.Denoiser), True),
+    ],
+)
+def test_given_tokens_are_shown_clean_to_models_that_know_them(model: Any, clean: bool) -> None:
     with nullcontext() if clean else pytest.warns(UserWarning, match="not exactly those of the model given"):
-        tl.sample(
-            model, 200, length=2, steps=3, given=given, on_step=lambda step: seen.append(step.before.tokens[:, 0])
-        )
-    assert bool((torch.stack(seen) == 1).all()) == clean
+        run = tl.Sampler(steps=3).steps(model, 200, length=2, given=GIVEN)
+    assert all(bool((step.before.tokens[:, 0] == 1).all()) for step in run) == clean
 
 
 class Blind:
@@ -143,7 +141,7 @@ def off_by(model: Any, show: ShowGiven, rows: int = 6_000) -> float:
     p0 = brute.random_p0(K, 3)
     given = torch.tensor([1, 0, 2]), torch.tensor([True, False, True])
     sampler = tl.Sampler(steps=32, show_given=show)
-    drawn = sampler.run(model(p0), rows, given=given, generator=torch.Generator().manual_seed(0)).tokens[:, 1]
+    drawn = sampler.run(model(p0), rows, given=given, generator=generator()).tokens[:, 1]
     law = p0[1, :, 2] / p0[1, :, 2].sum()
     return helpers.total_variation(torch.bincount(drawn, minlength=K) / rows, law)
 
@@ -157,9 +155,56 @@ def test_given_tokens_are_exact_for_a_model_that_knows_them_and_biased_where_the
 
 def test_a_causal_model_refuses_what_is_given_behind_a_blank() -> None:
     """It would be returned, but nothing before it would know of it."""
-    model = tl.DiffusionModel(lambda tokens, time: torch.zeros(*tokens.shape, K), tl.LeftToRight(K))
+    model = tl.DiffusionModel(flat, tl.LeftToRight(K))
     tokens = torch.zeros(2, 4, dtype=torch.int64)
     flags = torch.tensor([[True, True, False, False], [True, False, True, False]])
     with pytest.raises(ValueError, match="position 2 of row 1 is given behind one; give a beginning"):
         tl.sample(model, 2, length=4, given=(tokens, flags))
     assert tl.sample(model, 2, length=4, given=(tokens, flags.cumprod(1).bool())).shape == (2, 4)
+
+
+# -------------------------------------------------------------------------------------------------------------- prompts
+
+ALPHABET = "abcd"
+biased = pytest.mark.filterwarnings("ignore:this model does not know which positions are given")
+
+
+def speller(process: tl.Process) -> tl.DiffusionModel:
+    """After every letter the next one of the alphabet, most often."""
+
+    def network(tokens: Tensor, time: Tensor) -> Tensor:
+        before = torch.cat([torch.zeros_like(tokens[:, :1]), tokens[:, :-1]], 1)
+        return 3.0 * torch.nn.functional.one_hot((before + 1) % 4, 4).float()
+
+    return tl.DiffusionModel(network, process, tokenizer=Characters(ALPHABET))
+
+
+@biased
+@pytest.mark.parametrize("process", [tl.Uniform(4), tl.Masked(4), tl.LeftToRight(4)])
+@pytest.mark.parametrize("prompt", ["dc", ""])
+def test_a_prompt_is_its_tokens_given(process: tl.Process, prompt: str) -> None:
+    given = torch.tensor([3, 2, 0, 0, 0]), torch.arange(5) < len(prompt)
+    prompted, held = (
+        tl.Sampler(steps=5).run(speller(process), 20, length=5, generator=generator(), **how)
+        for how in ({"prompt": prompt}, {"given": given})
+    )
+    assert torch.equal(prompted.tokens, held.tokens)
+    assert torch.equal(prompted.evaluations, held.evaluations)
+    assert all(text.startswith(prompt) for text in speller(process).decode(prompted.tokens))
+    assert len(prompted.tokens.unique(dim=0)) > 1  # type: ignore[no-untyped-call]
+
+
+def test_wrong_prompts_get_a_sentence() -> None:
+    with pytest.raises(ValueError, match="the prompt has 5 tokens, but a sequence has 4; shorten it"):
+        tl.sample(speller(tl.Masked(4)), 1, length=4, prompt="abcda")
+    with pytest.raises(ValueError, match=r"the character 'z' .* is not in the alphabet of 4 characters"):
+        tl.sample(speller(tl.Masked(4)), 1, length=4, prompt="az")
+
+
+@biased
+def test_the_bundled_text_model_continues_a_prompt() -> None:
+    made = tl.load("shakespeare-udm-loo")
+    assert isinstance(made, tl.DiffusionModel)
+    texts = made.decode(tl.sample(made, 2, length=32, steps=4, prompt="ROMEO:", generator=generator()))
+    assert all(text.startswith("ROMEO:") and len(text) == 32 for text in texts)
+    assert texts[0] != texts[1]

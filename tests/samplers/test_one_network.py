@@ -8,25 +8,14 @@ import tokenloom as tl
 from tests import brute
 from tests.exact_network import ExactNetwork
 from tests.laws.helpers import EXACT
-from tests.samplers.helpers import zeros_pi
+from tests.samplers.helpers import CELLS, generator, process_of, table_absorbing, table_times, table_zeros
 from tests.statistics import assert_frequencies, sequence_counts
 from tokenloom.nn import DiT, TransformerConfig
 from tokenloom.samplers import CORRECTORS, PREDICTORS
 
 K, L, ROWS = 4, 3, 4
 SCHEDULE = tl.LinearSchedule(eps=0.1)
-PROCESSES: list[tl.Process] = [
-    tl.Uniform(K, schedule=SCHEDULE),
-    tl.Masked(K, schedule=SCHEDULE),
-    tl.Masked(K, schedule=SCHEDULE, mask_id=K - 1),
-    tl.AbsorbingUniform(K, schedule=SCHEDULE),
-    tl.MaskedUniform(K, schedule=SCHEDULE),
-    tl.MaxCoupling(K, schedule=SCHEDULE),
-    tl.Hybrid(K, schedule=SCHEDULE),
-    tl.Interpolating(K, brute.random_pi(K, L), schedule=SCHEDULE),
-    tl.Process(tl.noise.Table(K, brute.random_pi(K, L)), tl.couplings.Absorbing(), SCHEDULE),
-    tl.Process(tl.noise.Table(K, brute.random_pi(K, L)), tl.couplings.TransitionTimes(), SCHEDULE),
-]
+PROCESSES = [*(process_of(kind, K, L, SCHEDULE) for kind in CELLS), tl.Masked(K, schedule=SCHEDULE, mask_id=K - 1)]
 SHORT = {"gillespie": "gillespie:floor=0.9"}
 pytestmark = pytest.mark.usefixtures("as_a_user")  # shape checks are on in `test_conformance.py`, for the same kernels
 
@@ -45,26 +34,18 @@ def network() -> DiT:
 def test_every_sampler_and_corrector_of_a_process_runs_on_the_one_network(process: tl.Process, network: DiT) -> None:
     """With and without given tokens, which come out as they went in."""
     model = tl.DiffusionModel(network, process)
-    samplers = [(SHORT.get(name, name), None) for name in PREDICTORS if PREDICTORS[name].supports(process)]
-    correctors = [("ancestral", name) for name in CORRECTORS if CORRECTORS[name].supports(process)]
-    assert ("ancestral", None) in samplers
+    samplers = [SHORT.get(name, name) for name in PREDICTORS if PREDICTORS[name].supports(process)]
+    samplers += ["mudm:resample=true"] * ("mudm" in samplers)
+    correctors = [f"ancestral + {name}" for name in CORRECTORS if CORRECTORS[name].supports(process)]
+    assert "ancestral" in samplers
     given = torch.tensor([2, 0, 0]), torch.tensor([True, False, False])
-    for sampler, corrector in samplers + correctors:
+    for sampler in samplers + correctors:
         for known in (None, given):
-            generator = torch.Generator().manual_seed(0)
-            drawn = tl.sample(
-                model, ROWS, steps=4, sampler=sampler, corrector=corrector, given=known, generator=generator
-            )
+            drawn = tl.sample(model, ROWS, steps=4, sampler=sampler, given=known, generator=generator())
             assert drawn.shape == (ROWS, L)
-            assert ((drawn >= 0) & (drawn < K)).all(), (sampler, corrector)
-            assert process.mask_in_vocabulary not in drawn.flatten().tolist(), (sampler, corrector)
-            assert known is None or (drawn[:, 0] == 2).all(), (sampler, corrector)
-
-
-def test_masked_uniform_diffusion_runs_on_it_under_masked_noise(network: DiT) -> None:
-    model = tl.DiffusionModel(network, tl.Uniform(K)).with_process(tl.Masked(K))
-    for sampler in ("mudm", "mudm:resample=true"):
-        assert tl.sample(model, ROWS, steps=4, sampler=sampler).shape == (ROWS, L)
+            assert ((drawn >= 0) & (drawn < K)).all(), sampler
+            assert process.mask_in_vocabulary not in drawn.flatten().tolist(), sampler
+            assert known is None or (drawn[:, 0] == 2).all(), sampler
 
 
 def test_hybrid_noise_with_transition_times_runs_where_they_are_redrawn_and_nowhere_else(network: DiT) -> None:
@@ -84,23 +65,18 @@ def test_one_exact_network_hits_p_0_under_every_process() -> None:
     """
     p0, rows = brute.random_p0(3, 2), 2_000
     model = tl.DiffusionModel(ExactNetwork(p0), tl.Uniform(3, schedule=EXACT))
-    runs: list[tuple[tl.Process, str]] = [
-        (tl.Uniform(3, schedule=EXACT), "ancestral"),
-        (tl.Masked(3, schedule=EXACT), "ancestral"),
-        (tl.AbsorbingUniform(3, schedule=EXACT), "ancestral"),
+    runs = [
+        *((process_of(kind), "ancestral") for kind in (tl.Uniform, tl.Masked, tl.AbsorbingUniform)),
         (tl.Hybrid(3, p_uniform=0.3), "ancestral"),
-        (tl.Masked(3, schedule=EXACT), "mudm"),
-        (tl.Process(tl.noise.Table(3, brute.random_pi(3, 2)), tl.couplings.Absorbing(), EXACT), "ancestral"),
-        (tl.Process(tl.noise.Table(3, brute.random_pi(3, 2)), tl.couplings.TransitionTimes(), EXACT), "ancestral"),
-        (tl.Process(tl.noise.Table(3, zeros_pi(3, 2)), schedule=EXACT), "ancestral"),
+        (process_of(tl.Masked), "mudm"),
+        *((process_of(kind), "ancestral") for kind in (table_absorbing, table_times, table_zeros)),
     ]
     counts = []
     for number, (process, sampler) in enumerate(runs):
-        generator = torch.Generator().manual_seed(number)
-        drawn = tl.sample(model.with_process(process), rows, steps=64, sampler=sampler, generator=generator)
+        borrowed = model.with_process(process)
+        drawn = tl.sample(borrowed, rows, steps=64, sampler=sampler, generator=generator(number))
         counts.append(sequence_counts(drawn, 3))
     assert_frequencies(torch.stack(counts), p0.flatten().expand(len(runs), -1) / len(runs))
+    other = brute.random_p0(3, 2, seed=1)
     with pytest.raises(AssertionError, match="chi-square"):
-        assert_frequencies(
-            torch.stack(counts), brute.random_p0(3, 2, seed=1).flatten().expand(len(runs), -1) / len(runs)
-        )
+        assert_frequencies(torch.stack(counts), other.flatten().expand(len(runs), -1) / len(runs))

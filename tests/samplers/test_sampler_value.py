@@ -1,18 +1,17 @@
 """A sampler is one value: equal where it means the same, read from text, written as JSON and back."""
 
 import json
-from dataclasses import FrozenInstanceError, replace
-from typing import Any
+import re
+import sys
+from dataclasses import MISSING, FrozenInstanceError, fields, is_dataclass, replace
+from typing import Any, Literal, get_args, get_origin
 
 import pytest
 import torch
 
 import tokenloom as tl
-from tests.samplers.helpers import K, oracle
-from tokenloom.samplers import CORRECTORS, PREDICTORS, Ancestral, Evaluator
-from tokenloom.samplers.correctors.gibbs import Informed, RandomScan
-from tokenloom.samplers.predictors.greedy_tail import GreedyTail
-from tokenloom.samplers.predictors.psi import Psi
+from tests.samplers.helpers import EXTREMES, KERNELS, K, generator, kernel_of, oracle
+from tokenloom.samplers import CORRECTORS, PREDICTORS, Ancestral, Evaluator, GreedyTail, Informed, Psi, RandomScan
 
 UNIFORM = oracle(tl.Uniform)
 SAMPLERS = [
@@ -51,11 +50,6 @@ def test_text_objects_and_settings_stand_for_the_same_value() -> None:
         expected.steps = 3  # type: ignore[misc]
 
 
-def test_a_truncation_that_changes_nothing_is_none() -> None:
-    assert tl.Sampler(on=tl.Denoiser).truncation is None
-    assert tl.Sampler(top_k=2).truncation == tl.Truncation(top_k=2)
-
-
 def test_times_and_tokens_may_be_given_as_a_tensor_and_a_list() -> None:
     times = [1.0, 0.5, 0.25, 0.0]
     for grid in (times, torch.tensor(times)):
@@ -73,36 +67,35 @@ def test_the_budget_is_a_number_that_is_called_to_take_the_steps() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "truncation"),
+    "settings",
     [
-        ({"temperature": 0.5}, tl.Truncation(temperature=0.5)),
-        ({"top_p": 0.7}, tl.Truncation(top_p=0.7)),
-        ({"top_k": 2}, tl.Truncation(top_k=2)),
-        ({"forbid": (1,)}, tl.Truncation(forbid=(1,))),
-        ({"top_k": 1, "on": tl.Denoiser}, tl.Truncation(top_k=1, on=tl.Denoiser)),
-        ({"temperature": 2.0, "top_k": 2, "forbid": (0,)}, tl.Truncation(temperature=2.0, top_k=2, forbid=(0,))),
+        {"temperature": 0.5},
+        {"top_p": 0.7},
+        {"top_k": 2},
+        {"forbid": (1,)},
+        {"top_k": 1, "on": tl.Denoiser},
+        {"temperature": 2.0, "top_k": 2, "forbid": (0,)},
     ],
 )
-def test_settings_of_a_sampler_truncate_its_predictions(settings: dict[str, Any], truncation: tl.Truncation) -> None:
+def test_settings_of_a_sampler_truncate_its_predictions(settings: dict[str, Any]) -> None:
     """One step of the run is the step of a kernel beside that truncation."""
+    truncation = tl.Truncation(**settings)
     assert tl.Sampler(**settings).truncation == truncation
-    plain, cut = (
-        tl.sample(UNIFORM, 200, steps=1, generator=torch.Generator().manual_seed(0), **options)
-        for options in ({}, settings)
-    )
-    generator = torch.Generator().manual_seed(0)
-    prior = UNIFORM.process.prior(200, 2, generator)
-    by_hand = Ancestral().step(Evaluator(UNIFORM, truncation, 200), prior, torch.zeros_like(prior.t), generator)
+    plain, cut = (tl.sample(UNIFORM, 200, steps=1, generator=generator(), **options) for options in ({}, settings))
+    source = generator()
+    prior = UNIFORM.process.prior(200, 2, source)
+    by_hand = Ancestral().step(Evaluator(UNIFORM, truncation, 200), prior, torch.zeros_like(prior.t), source)
     assert torch.equal(cut, by_hand.tokens)
     assert not torch.equal(cut, plain)
+    assert tl.Sampler(on=tl.Denoiser).truncation is None  # which changes nothing
 
 
 def test_sample_is_the_sampler_run() -> None:
     settings = tl.Sampler(Psi(0.5), RandomScan(), top_k=2, steps=9)
-    tokens = settings.run(UNIFORM, 50, generator=torch.Generator().manual_seed(0)).tokens
+    tokens = settings.run(UNIFORM, 50, generator=generator()).tokens
     by_name: dict[str, Any] = {"sampler": "psi:kappa=0.5", "corrector": "random-scan", "top_k": 2, "steps": 9}
     for how in ({"sampler": settings}, by_name):
-        assert torch.equal(tl.sample(UNIFORM, 50, **how, generator=torch.Generator().manual_seed(0)), tokens)
+        assert torch.equal(tl.sample(UNIFORM, 50, **how, generator=generator()), tokens)
 
 
 @pytest.mark.parametrize("function", [tl.sample, tl.Sampler().run, tl.Sampler().steps])
@@ -116,7 +109,7 @@ def test_a_grid_of_times_costs_what_it_says_beside_a_corrector(steps: int) -> No
     """Two corrections lie between three steps, whatever the budget says."""
     sampler = tl.Sampler.parse("ancestral + scan", steps=steps, grid=(1.0, 0.6, 0.3, 0.0))
     assert sampler.times().tolist() == [1.0, 0.6, 0.3, 0.0]
-    assert int(sampler.run(UNIFORM, 30, generator=torch.Generator().manual_seed(0)).evaluations.max()) == 5
+    assert int(sampler.run(UNIFORM, 30, generator=generator()).evaluations.max()) == 5
 
 
 def test_the_same_value_runs_models_of_any_process() -> None:
@@ -126,3 +119,33 @@ def test_the_same_value_runs_models_of_any_process() -> None:
     assert sampler.for_model(causal).predictor == PREDICTORS.parse("autoregressive")
     assert sampler.for_model(UNIFORM) == sampler
     assert sampler.run(causal, 4, length=5).evaluations.tolist() == [5] * 4
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_the_module_of_a_kernel_opens_with_a_law_and_its_class_is_public(name: str) -> None:
+    kernel = KERNELS[name]
+    docstring = sys.modules[kernel.__module__].__doc__ or ""
+    assert re.search(r"\n    \S", docstring), "the docstring of a sampler states its law as an indented formula"
+    assert getattr(tl.samplers, kernel.__name__) is kernel
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_options_of_a_kernel_parse_from_text_and_are_run_away_from_their_defaults(name: str) -> None:
+    """A new option joins `EXTREMES`."""
+    kernel = KERNELS[name]
+    assert is_dataclass(kernel)
+    registry: Any = PREDICTORS if name in PREDICTORS else CORRECTORS
+    assert registry.parse(name) == kernel()
+    extremes = [kernel_of(setting) for setting in EXTREMES if setting.split(":")[0] == name]
+    for option in fields(kernel):
+        if option.default is MISSING:
+            continue  # an object, such as the inner predictor of the greedy tail
+        text = str(option.default).lower() if option.type is bool else str(option.default)
+        for spelt in (option.name, option.name.replace("_", "-")):
+            parsed = getattr(registry.parse(f"{name}:{spelt}={text}"), option.name)
+            assert parsed == option.default
+            assert type(parsed) is type(option.default)
+        if get_origin(option.type) is Literal:
+            for choice in get_args(option.type):
+                assert getattr(registry.parse(f"{name}:{option.name}={choice}"), option.name) == choice
+        assert any(getattr(extreme, option.name) != option.default for extreme in extremes), option.name

@@ -5,7 +5,6 @@ and that not asking changes nothing.
 """
 
 from collections import Counter
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,8 +13,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import tokenloom as tl
 from tests.conftest import never_ask
-from tests.samplers.helpers import Cell
-from tests.samplers.test_conformance import NAMED, ROWS, K, L, Run, generator, made, plain, recorded
+from tests.samplers.helpers import Cell, generator
+from tests.samplers.test_conformance import NAMED, ROWS, K, L, Run, identity, made, plain, recorded
 from tokenloom.nn import DiT, TransformerConfig
 from tokenloom.samplers import Until
 
@@ -87,11 +86,10 @@ def test_where_asking_is_free_more_is_asked() -> None:
 
 @pytest.mark.usefixtures("as_a_user")
 @pytest.mark.parametrize("top_p", [1.0, 0.8])
-@pytest.mark.parametrize("run", NAMED, ids=lambda run: f"{run[0]}-{run[1]}-{run[2].__name__}")
+@pytest.mark.parametrize("run", NAMED, ids=identity)
 def test_not_asking_draws_the_same_tokens(run: Run, top_p: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    found, model = recorded(*run), plain(run[2])
-    sampler = replace(found.sampler, top_p=top_p)
-    asked = found.samples if top_p == 1 else sampler.run(model, ROWS, length=L, generator=generator())
+    model, sampler = plain(run.kind), run.sampler(top_p=top_p)
+    asked = recorded(run).samples if top_p == 1 else sampler.run(model, ROWS, length=L, generator=generator())
     never_ask(monkeypatch)
     not_asked = sampler.run(model, ROWS, length=L, generator=generator())
     assert torch.equal(asked.tokens, not_asked.tokens)

@@ -2,7 +2,6 @@
 
 import gzip
 import math
-import random
 import re
 from dataclasses import replace
 from functools import partial
@@ -16,7 +15,7 @@ from torch import Tensor
 from tests.statistics import assert_frequencies
 from tokenloom.sudoku.data import SudokuDataset, SudokuSource, draw_given, grid_decoder, random_grids
 from tokenloom.sudoku.puzzles import is_valid
-from tokenloom.sudoku.solver import BLANK, BOXES, random_puzzle, solve
+from tokenloom.sudoku.solver import BLANK, BOXES, solve
 from tokenloom.sudoku.symmetries import augment, class_keys, draw_cell_moves
 from tokenloom.sudoku.text import format_grid, read_puzzles
 
@@ -82,17 +81,6 @@ def test_the_search_finds_all_288_grids_of_side_4() -> None:
     assert all(brute_valid(list(grid), 4) for grid in found)
 
 
-@pytest.mark.parametrize(("side", "givens"), [(4, 6), (6, 12), (9, 30), (9, 0)])
-def test_generated_puzzles_have_one_solution(side: int, givens: int) -> None:
-    for seed in range(3):
-        puzzle, solution = random_puzzle(side, givens, random.Random(seed))
-        assert random_puzzle(side, givens, random.Random(seed)) == (puzzle, solution)
-        assert solve(puzzle, side) == [solution]
-        assert brute_valid(list(solution), side)
-        left = len(puzzle) - puzzle.count(BLANK)
-        assert left == givens or (givens == 0 and 17 <= left <= 30)
-
-
 @pytest.mark.parametrize("side", SIDES)
 def test_is_valid_agrees_with_the_rules(side: int, generator: torch.Generator) -> None:
     grids = random_grids(side, 60, seed=1).long()
@@ -156,14 +144,12 @@ def test_the_invariant_tells_classes_apart() -> None:
 
 def check_dataset(data: SudokuDataset, side: int, generator: torch.Generator) -> None:
     assert data.vocab_size == side
-    assert is_valid(data.train, side).all()
-    assert is_valid(data.valid, side).all()
+    assert is_valid(torch.cat([data.train, data.valid]), side).all()
     assert data.outline.relations is not None
     assert data.outline.relations.shape == (4, side * side, side * side)
     rows = torch.arange(2) % len(data.valid)
-    grids, given = data.draw("train", rows, generator)
+    grids, _ = data.draw("train", rows, generator)
     assert is_valid(grids, side).all()
-    assert given.shape == grids.shape
     assert torch.equal(grids, data.train[rows].long()) == (side == 4)  # too few grids to move one into the other split
     assert torch.equal(data.draw("valid", rows, generator)[0], data.valid[rows].long())
 
@@ -230,28 +216,23 @@ def test_a_grid_is_written_in_lines_with_its_boxes_apart_and_a_dot_for_a_mask() 
     ("text", "sentence"),
     [
         ("", "puzzles.csv is empty"),
-        ("Puzzle,Solution\n", "puzzles.csv has a header but no rows"),
+        ("Puzzle,Solution\n", "puzzles.csv holds no puzzle"),
         ("Puzzle,Answer\n1,2\n", "puzzles.csv needs the columns .* but its columns are Puzzle, Answer"),
-        (
-            f"Puzzle,Solution\n{FOUR[:-1]},{FOUR_SOLUTION}\n",
-            "puzzle in row 1 of puzzles.csv has 15 characters; .* 16, 36",
-        ),
+        (f"Puzzle,Solution\n{FOUR[:-1]},{FOUR_SOLUTION}\n", "puzzle in row 1 of .* has 15 characters; .* 16, 36"),
         (f"{GOOD}{FOUR},{FOUR_SOLUTION}4\n", "solution in row 2 of puzzles.csv has 17 characters"),
         (f"{GOOD}\n{FOUR}\n", "solution in row 2 of puzzles.csv has 0 characters"),
-        (f"{GOOD}{EASY},{EASY_SOLUTION}\n", "puzzle in row 2 of puzzles.csv has 81 cells, but the first has 16"),
-        (
-            f"{GOOD}{FOUR[:-1]}x,{FOUR_SOLUTION}\n",
-            "puzzle in row 2 of puzzles.csv has 'x' at row 4, column 4; write 1..4",
-        ),
+        (f"{GOOD}{EASY},{EASY_SOLUTION}\n", "puzzle in row 2 of puzzles.csv has 81 characters; a grid has 16"),
+        (f"{GOOD}{FOUR[:-1]}x,{FOUR_SOLUTION}\n", "puzzle in row 2 of .* has 'x' at row 4, column 4; write 1..4"),
         (f"{GOOD}{FOUR[:-1]}\u00e9,{FOUR_SOLUTION}\n", "puzzle in row 2 of puzzles.csv has '\u00e9'"),
         (f"{GOOD}{FOUR},5{FOUR_SOLUTION[1:]}\n", "solution in row 2 of puzzles.csv has '5' at row 1, column 1"),
         (f"{GOOD}{FOUR},{FOUR}\n", "solution in row 2 of puzzles.csv has a blank"),
         (f"{GOOD}{FOUR},{FOUR_SOLUTION[:-1]}3\n", "solution in row 2 of puzzles.csv has a digit twice"),
         (f"{GOOD}4{FOUR[1:]},{FOUR_SOLUTION}\n", "solution in row 2 of puzzles.csv changes a given"),
-        ("\0\1\2", "puzzles.csv is not a CSV text file"),
-        (b"\x89PNG\r\n\xff\xfe", "puzzles.csv is not a CSV text file, plain or gzipped"),
-        (gzip.compress(GOOD.encode() * 9)[:-12], "puzzles.csv is not a CSV text file, plain or gzipped"),
-        (b"\x1f\x8b\x00junk", "puzzles.csv is not a CSV text file, plain or gzipped"),
+        ("\0\1\2", "puzzles.csv is a binary file"),
+        (b"\x89PNG\r\n\xff\xfe", "puzzles.csv is not UTF-8 text"),
+        ("Puzzle\rSolution", "puzzles.csv is not a CSV file"),
+        (gzip.compress(GOOD.encode() * 9, mtime=0)[:-12], "puzzles.csv is not a whole gzip file"),
+        (b"\x1f\x8b\x00junk", "puzzles.csv is not a whole gzip file"),
     ],
 )
 def test_a_wrong_file_is_met_with_a_sentence(tmp_path: Path, text: str | bytes, sentence: str) -> None:
@@ -268,7 +249,7 @@ def test_wrong_parameters_are_met_with_a_sentence(tmp_path: Path) -> None:
     assert torch.equal(read_puzzles(path).given, (torch.tensor(cells(FOUR)) != BLANK).expand(2, -1))
     source = SudokuSource(side=4, givens=(4, 10), path=str(path))
     for sentence, call in (
-        ("side must be 4, 6 or 9, got 5", SudokuSource(side=5).load),
+        ("side 4, 6 or 9, got 5", SudokuSource(side=5).load),
         ("givens must be a range within 0..16 for side 4, got 9..8", replace(source, givens=(9, 8)).load),
         ("valid_fraction must be in (0, 1), got 1", partial(source.load, valid_fraction=1.0)),
         ("rows must be at least 2, one for each split, got 1", replace(source, rows=1).load),
@@ -282,9 +263,6 @@ def test_wrong_parameters_are_met_with_a_sentence(tmp_path: Path) -> None:
         ("none of the 2 grids can be held out", source.load),
         ("a puzzle of side 4 has 16 cells, got 3", partial(solve, [0, 1, 2], 4)),
         ("cell 0 holds 4; tokens are in 0..3 and a blank is -1", partial(solve, [4] * 16, 4)),
-        ("limit must be at least 1, got 0", partial(solve, [0] * 16, 4, limit=0)),
-        ("givens must be in 0..16 for side 4, got 17", partial(random_puzzle, 4, 17, random.Random(0))),
-        ("attempts must be at least 1, got 0", partial(random_puzzle, 4, 8, random.Random(0), attempts=0)),
     ):
         with pytest.raises(ValueError, match=re.escape(sentence)):
             call()

@@ -50,15 +50,12 @@ def solve_with(grid: Grid, side: int, depth: int) -> Grid | None:
             if after is None:
                 return None
             grid = after
-        wrong = next((pair for pair in candidates(grid) if refuted(grid, *pair, side, depth)), None)
+        open_ones = [(cell, digit) for cell, digits in enumerate(grid) if len(digits) > 1 for digit in digits]
+        wrong = next((pair for pair in open_ones if refuted(grid, *pair, side, depth)), None)
         if wrong is None:
             return grid
         cell, digit = wrong
         grid = [other - {digit} if place == cell else other for place, other in enumerate(grid)]
-
-
-def candidates(grid: Grid) -> list[tuple[int, int]]:
-    return [(cell, digit) for cell, digits in enumerate(grid) if len(digits) > 1 for digit in digits]
 
 
 def refuted(grid: Grid, cell: int, digit: int, side: int, depth: int) -> bool:

@@ -1,18 +1,74 @@
-"""`tokenloom evaluate RUN --task sudoku`: every run with what supports it, by steps and by givens, kept as JSON."""
+"""Solve rates of Sudokus: what counts as solved, the interval, and `tokenloom evaluate RUN --task sudoku`."""
 
 import json
+import math
 import sys
 from pathlib import Path
 
 import pytest
+import torch
+from torch import Tensor
 
 import tokenloom as tl
 from tests.cli.helpers import refusal
 from tokenloom.cli import main
+from tokenloom.samplers.options import SamplerOptions
 from tokenloom.sudoku.data import SudokuSource
-from tokenloom.sudoku.evaluate_task import GIVENS
+from tokenloom.sudoku.difficulty import DEEP
+from tokenloom.sudoku.evaluate_task import GIVENS, solve_rate, wilson
+from tokenloom.sudoku.puzzles import Puzzles
+from tokenloom.sudoku.solver import BLANK
+from tokenloom.sudoku.solving import obeys
 
 COMMAND = ["evaluate", "sudoku4-udm-loo", "--task", "sudoku"]
+SOLUTION = torch.tensor([[0, 1, 2, 3, 2, 3, 0, 1, 1, 0, 3, 2, 3, 2, 1, 0]])
+OTHER = torch.tensor([[1, 0, 2, 3, 2, 3, 0, 1, 0, 1, 3, 2, 3, 2, 1, 0]])  # digits 1 and 2 of two columns exchanged
+
+
+def puzzle(given: list[int]) -> Tensor:
+    posed = torch.full_like(SOLUTION, BLANK)
+    posed[0, given] = SOLUTION[0, given]
+    return posed
+
+
+def test_a_solution_obeys_every_rule_and_keeps_the_givens() -> None:
+    assert obeys(SOLUTION, puzzle([0, 5])).tolist() == [True]
+    assert obeys(OTHER, puzzle([5])).tolist() == [True]
+    assert obeys(OTHER, puzzle([0])).tolist() == [False], "a given is changed"
+    broken = SOLUTION + torch.eye(16, dtype=torch.long)  # the next digit in one cell, or a mask where there is none
+    assert not obeys(torch.cat([broken, broken % 4]), puzzle([]).expand(32, -1)).any()
+
+
+def test_wilson_interval_by_hand() -> None:
+    """Of 10 hits in 10 trials: from 1 / (1 + z^2/10) to 1."""
+    low, high = wilson(10, 10)
+    assert low == pytest.approx(1 / (1 + 1.96**2 / 10))
+    assert high == 1.0
+    assert 0.01 < wilson(0, 300)[1] == pytest.approx(1 - wilson(300, 300)[0])  # no rate is certain
+    low, high = wilson(50, 100)
+    assert low + high == pytest.approx(1.0)
+    assert (high - low) / 2 == pytest.approx(1.96 * math.sqrt(0.25 / 100 + 1.96**2 / 40000) / (1 + 1.96**2 / 100))
+
+
+def knows(tokens: Tensor, time: Tensor) -> Tensor:
+    return 50.0 * torch.nn.functional.one_hot(SOLUTION.expand(len(tokens), -1), 4).float()
+
+
+def test_a_model_that_knows_the_solution_solves_and_one_that_guesses_does_not() -> None:
+    puzzles = Puzzles(4, SOLUTION.repeat(6, 1).to(torch.int8), torch.arange(16).lt(torch.arange(6)[:, None]))
+    sure = tl.DiffusionModel(knows, tl.Masked(4), predicts=tl.Denoiser)
+    blind = tl.DiffusionModel(lambda tokens, time: torch.zeros(*tokens.shape, 4), tl.Masked(4), predicts=tl.Denoiser)
+    found = solve_rate("sure", sure, puzzles, SamplerOptions(steps=4), repeats=2)
+    assert (found.solve_rate, found.cell_accuracy, found.puzzles, found.repeats) == (1.0, 1.0, 6, 2)
+    assert found.by_givens == dict.fromkeys(range(6), (1.0, 1))
+    assert found.by_difficulty == {DEEP: (1.0, 6)}  # so few givens leave several solutions
+    assert 1 < found.evaluations <= 4  # the sampler alone: it does not stop where it could
+    guessed = solve_rate("blind", blind, puzzles, SamplerOptions(steps=4))
+    assert guessed.solve_rate == 0.0
+    assert 0 < guessed.cell_accuracy < 0.6
+    assert guessed.error == pytest.approx(wilson(0, 6)[1] / (2 * 1.96))
+    with pytest.raises(ValueError, match="side 4, but the model solves side 5"):
+        solve_rate("wrong", tl.DiffusionModel(knows, tl.Masked(5), predicts=tl.Denoiser), puzzles, SamplerOptions())
 
 
 @pytest.fixture(scope="module")
@@ -71,18 +127,12 @@ def test_puzzles_of_the_training_file_are_not_taken_for_new_ones(tmp_path: Path)
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (
-            ["--sudoku.samplers", "reaudm"],
-            "reaudm needs a process with an auxiliary variable, but the model's process is Uniform; use ",
-        ),
+        (["--sudoku.samplers", "reaudm"], "reaudm needs a process with an auxiliary variable"),
         (["--sudoku.samplers", "ancestral", "mudmm"], "there is no sampler 'mudmm'; did you mean mudm"),
-        (["--sudoku.count", "0"], "--sudoku.count must be at least 1, got 0"),
+        (["--sudoku.count", "0"], "count must be at least 1, got 0"),
         (["--sudoku.steps"], "--sudoku.steps needs at least one value"),
         (["--sudoku.count", str(10**15)], "drawing 1,000,000,000,000,000 sequences of 16 tokens needs about"),
-        (
-            ["--sudoku.minimal", "--sudoku.puzzles", "some.csv"],
-            "choose among generated puzzles, but these come from some",
-        ),
+        (["--sudoku.minimal", "--sudoku.puzzles", "some.csv"], "generated puzzles, but these come from some.csv"),
         (["--sudoku.minimal", "--sudoku.givens", "12", "13"], "none of 100 grids had such a puzzle of 12 to 13 givens"),
         (["--sudoku.givens", "5", "20"], "givens must be a range within 0..16 for side 4, got 5..20"),
     ],

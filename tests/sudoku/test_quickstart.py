@@ -10,19 +10,11 @@ import torch
 import tokenloom as tl
 from tests.cli.helpers import refusal
 from tokenloom.cli import main
-from tokenloom.sudoku.quickstart import clear, config_of, standard_error, train_one, unseen_puzzles
-from tokenloom.sudoku.quickstart_report import Recorder, smooth, strip
-from tokenloom.sudoku.solver import BLANK
-from tokenloom.sudoku.svg import round_ticks
+from tokenloom.sudoku.quickstart import clear, config_of, train_one, unseen_puzzles
+from tokenloom.sudoku.quickstart_report import Recorder, round_ticks, smooth, strip
 
 MODULE = import_module("tokenloom.sudoku.quickstart")  # its name in the package is the command's
 SHORT = ["quickstart", "--minutes", "0.005", "--puzzles", "4"]
-
-
-def recorded(puzzle: str, *frames: tuple[float, list[int]]) -> Recorder:
-    recorder = Recorder("a grid", puzzle)
-    recorder.frames = list(frames)
-    return recorder
 
 
 def test_quickstart_leaves_a_table_a_report_and_two_models_and_starts_afresh_beside_other_files(
@@ -48,7 +40,7 @@ def test_quickstart_leaves_a_table_a_report_and_two_models_and_starts_afresh_bes
     for path in mine:
         path.write_text("mine")
     Path("quickstart/udm/metrics.jsonl").write_text("an earlier run\n")
-    monkeypatch.setattr(MODULE, "solve_live", lambda console, seed: recorded(16 * ".", (1.0, [0] * 16)))
+    monkeypatch.setattr(MODULE, "solve_live", lambda console, seed: Recorder("", 16 * ".", [(1.0, [0] * 16)]))
     main(SHORT)
     assert all(path.read_text() == "mine" for path in mine)
     assert "an earlier run" not in Path("quickstart/udm/metrics.jsonl").read_text()
@@ -65,11 +57,9 @@ def test_a_folder_that_is_not_an_earlier_quickstart_is_left_alone(tmp_path: Path
 def test_puzzles_are_of_grids_that_training_never_saw() -> None:
     config = config_of("udm", 1, 0, Path("x"))
     data, puzzles = config.data.load(), unseen_puzzles(config, 40, seed=0)
-    given = puzzles != BLANK
-    assert set(given.sum(1).tolist()) == {4, 5, 6, 7}
-    grids = data.valid[torch.arange(40) % len(data.valid)]
-    assert torch.equal(puzzles[given], grids[given].long())
-    assert not (grids[:, None] == data.train).all(-1).any()
+    assert set(puzzles.given.sum(1).tolist()) == {4, 5, 6, 7}
+    assert torch.equal(puzzles.solutions, data.valid[torch.arange(40) % len(data.valid)])
+    assert not (puzzles.solutions[:, None] == data.train).all(-1).any()
 
 
 def test_an_interrupted_training_ends_everything_and_gives_the_signals_back(
@@ -95,11 +85,11 @@ def test_an_interrupted_training_ends_everything_and_gives_the_signals_back(
 
 def test_exactly_the_cells_that_changed_between_pictures_are_coloured() -> None:
     first, second = [0, *[1] * 15], [0, 2, 3, *[1] * 13]
-    recorder = recorded("1" + 15 * ".", (1.0, first), (0.5, first), (0.0, second))
-    pictures = strip(recorder, 3).split("<figure>")[1:]
+    recorder = Recorder("", "1" + 15 * ".", [(1.0, first), (0.5, first), (0.0, second)])
+    pictures = strip(recorder).split("<figure>")[1:]
     assert [picture.count('rect class="changed"') for picture in pictures] == [0, 0, 2]
     assert all(picture.count('rect class="given"') == 1 for picture in pictures)
-    assert "<text" not in strip(recorded(16 * ".", (1.0, [4] * 16)), 3)  # a mask has no digit
+    assert "<text" not in strip(Recorder("", 16 * ".", [(1.0, [4] * 16)]))  # a mask has no digit
 
 
 @pytest.mark.parametrize("high", [0.003, 0.07, 0.9, 1.0, 3.2, 47.0, 299.0, 12345.0])
@@ -108,12 +98,6 @@ def test_ticks_are_few_and_within_the_range(high: float) -> None:
     assert 2 <= len(ticks) <= 6
     assert ticks[0] == 0
     assert 0.5 * high < ticks[-1] <= high * (1 + 1e-9)
-
-
-def test_no_rate_is_told_without_doubt() -> None:
-    assert standard_error(0.0, 300) == pytest.approx(standard_error(1.0, 300))
-    assert standard_error(0.0, 300) > 1 / 400
-    assert standard_error(0.5, 10_000) == pytest.approx(0.005, rel=1e-3)
 
 
 def test_smoothing_keeps_a_constant() -> None:

@@ -11,11 +11,11 @@ from tokenloom.models.store import load_model
 from tokenloom.sudoku.data import SudokuSource
 from tokenloom.sudoku.network import GridNetwork, GridOptions
 from tokenloom.training import loop
+from tokenloom.training.batches import validate
 from tokenloom.training.build import build_model, resolve
 from tokenloom.training.config import TrainConfig
 from tokenloom.training.recipes import recipe
 from tokenloom.training.reporting import Reporter
-from tokenloom.training.validation import validate
 
 
 def config_of(out: Path, method: str, steps: int) -> TrainConfig:

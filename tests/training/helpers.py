@@ -3,9 +3,9 @@
 import json
 import os
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
@@ -25,20 +25,21 @@ TINY = [
 ]  # fmt: skip
 
 
-def tiny(out: Path, **changes: object) -> TrainConfig:
-    """The same run as TINY, as a config."""
-    config = recipe("markov")
-    config = replace(
-        config,
-        out=str(out),
-        max_minutes=None,
-        max_steps=20,
-        data=replace(config.data, vocab_size=5, length=8, rows=300),  # type: ignore[call-arg]
-        network=replace(config.network, width=16, depth=1, heads=2, condition=8),  # type: ignore[call-arg]
-        optimiser=replace(config.optimiser, batch=8, warmup=5),
-        run=replace(config.run, valid_rows=64),
-    )
-    return resolve(replace(config, **changes))  # type: ignore[arg-type]
+SMALL = {
+    "data": {"vocab_size": 5, "length": 8, "rows": 300},
+    "network": {"width": 16, "depth": 1, "heads": 2, "condition": 8},
+    "optimiser": {"batch": 8, "warmup": 5},
+    "run": {"valid_rows": 64},
+}
+
+
+def tiny(out: Path, **changes: Any) -> TrainConfig:
+    """The same run as TINY, as a config; a dictionary changes options of a part."""
+    config = replace(recipe("markov"), out=str(out), max_minutes=None, max_steps=20)
+    for part, values in (*SMALL.items(), *changes.items()):
+        value = replace(getattr(config, part), **values) if isinstance(values, dict) else values
+        config = replace(config, **{part: value})
+    return resolve(config)
 
 
 def train(config: TrainConfig, resume: bool = False, reporter: Reporter | None = None) -> Result:
@@ -63,12 +64,6 @@ def saved(config: TrainConfig, folder: Path, std: float = 0.2) -> tl.DiffusionMo
     return model
 
 
-def launcher(processes: int) -> list[str]:
-    """torchrun on a free port."""
-    rendezvous = ["--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0"]
-    return [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(processes), *rendezvous]
-
-
 def start(*command: str) -> "subprocess.Popen[str]":
     """A real process, with one thread."""
     environment = os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "200"}
@@ -76,11 +71,6 @@ def start(*command: str) -> "subprocess.Popen[str]":
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, cwd=root
     )
-
-
-def start_training(*arguments: str) -> "subprocess.Popen[str]":
-    """A real `tokenloom train`."""
-    return start(sys.executable, "-m", "tokenloom", "train", *arguments)
 
 
 def finish(process: "subprocess.Popen[str]", expected: int = 0) -> str:

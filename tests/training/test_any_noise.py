@@ -1,6 +1,5 @@
 """`--method any`: one network, one bound for each process, and the same weights used under each of them."""
 
-import json
 import math
 import warnings
 from dataclasses import replace
@@ -11,18 +10,18 @@ import torch
 
 import tokenloom as tl
 from tests import brute
+from tests.cli.helpers import Shell
 from tests.exact_network import ExactNetwork
 from tests.laws.helpers import EXACT
 from tests.training.helpers import TINY, losses, records, tiny, train, weights
-from tokenloom.cli import main
 from tokenloom.drawing.randomness import RowGenerators
 from tokenloom.objectives import CrossEntropy
 from tokenloom.objectives.head_loss import loss_at
+from tokenloom.training.batches import validate
 from tokenloom.training.build import build_model, resolve
 from tokenloom.training.config import TrainConfig
 from tokenloom.training.methods import method_of
 from tokenloom.training.reporting import Reporter
-from tokenloom.training.validation import validate
 
 NAMES = ["uniform", "masked", "absorbing", "hybrid"]
 
@@ -35,8 +34,7 @@ def anything(out: Path, method: str = "any", **changes: object) -> TrainConfig:
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of six steps with a checkpoint after three."""
     folder = tmp_path_factory.mktemp("runs") / "any"
-    config = anything(folder, max_steps=6)
-    train(replace(config, run=replace(config.run, checkpoint_every=3)), reporter=Reporter())
+    train(anything(folder, max_steps=6, run={"checkpoint_every": 3}), reporter=Reporter())
     return folder
 
 
@@ -69,16 +67,14 @@ def test_the_saved_network_has_under_each_process_the_bound_that_the_run_reporte
 
 
 def test_a_resumed_run_is_the_uninterrupted_one(trained: Path, tmp_path: Path) -> None:
-    config = anything(tmp_path / "run", max_steps=3)
-    train(config, reporter=Reporter())
+    train(anything(tmp_path / "run", max_steps=3), reporter=Reporter())
     train(anything(tmp_path / "run", max_steps=6), resume=True, reporter=Reporter())
     assert losses(tmp_path / "run") == losses(trained)
     assert weights(tmp_path / "run", 6) == weights(trained, 6)
 
 
 def test_fewer_noises_make_fewer_bounds_and_another_one_a_warning(tmp_path: Path) -> None:
-    config = anything(tmp_path / "run", "any:noises=masked+hybrid", max_steps=2)
-    result = train(config)
+    result = train(anything(tmp_path / "run", "any:noises=masked+hybrid", max_steps=2))
     assert list(result.figures) == ["masked", "hybrid"]
     assert result.figure is result.figures["masked"]
     model = tl.load(tmp_path / "run")
@@ -93,43 +89,26 @@ def test_fewer_noises_make_fewer_bounds_and_another_one_a_warning(tmp_path: Path
         model.with_process(tl.Hybrid(5, p_uniform=0.001))
 
 
-def test_a_mixture_of_one_is_saved_with_its_process(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(("method", "names"), [("any", NAMES), ("any:noises=absorbing", ["absorbing"])])
+def test_train_prints_one_bound_for_each_process(method: str, names: list[str], tmp_path: Path, shell: Shell) -> None:
     steps = ["--max-steps", "1", "--run.valid-rows", "8"]
-    main(["train", *TINY, *steps, "--method", "any:noises=absorbing", "--out", str(tmp_path / "run")])
-    assert "validation bound" in capsys.readouterr().out
+    printed = shell("train", *TINY, *steps, "--method", method, "--out", str(tmp_path / "run"))
+    titles = [f"bound, {name}" for name in names] if len(names) > 1 else ["validation bound"]
+    assert all(title in printed.out for title in titles)
+    assert all(f"{name} " in printed.err for name in names if len(names) > 1)
     model = tl.load(tmp_path / "run")
     assert isinstance(model, tl.DiffusionModel)
-    assert model.process.name == "absorbing"
+    assert model.process.name == names[0]
     assert model.reads_evidence
 
 
-@pytest.mark.parametrize(
-    ("method", "sentence"),
-    [
-        ("any:noises=uniform+mask", "there is no process 'mask'; did you mean masked"),
-        ("any:noises=any+uniform", "there is no process 'any'"),
-        ("any:noises=uniform+left-to-right", "noises are processes that see every position, .* got 'left-to-right'"),
-        ("any:noises=uniform+ar", "there is no process 'ar'"),
-        ("any:noise=uniform", "any has no option 'noise'; did you mean noises"),
-        ("any:noises=masked+masked", "noises names 'masked' twice; each process may be there once"),
-    ],
-)
-def test_what_cannot_be_trained_is_named(method: str, sentence: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=sentence):
-        anything(tmp_path, method)
-
-
-def test_a_network_that_does_not_read_the_evidence_is_not_trained_on_a_mixture(tmp_path: Path) -> None:
+def test_only_a_leave_one_out_network_that_reads_the_evidence_is_trained(tmp_path: Path) -> None:
     train(tiny(tmp_path / "plain", max_steps=1))
-    config = replace(anything(tmp_path / "run"), begin=str(tmp_path / "plain"))
+    config = anything(tmp_path / "run")
     with pytest.raises(ValueError, match=r"any trains a network that reads the evidence, and .*plain does not"):
-        resolve(config)
-
-
-def test_only_the_leave_one_out_posterior_is_trained(tmp_path: Path) -> None:
-    config = replace(anything(tmp_path), predicts="denoiser")
+        resolve(replace(config, begin=str(tmp_path / "plain")))
     with pytest.raises(ValueError, match="reads the evidence predicts LeaveOneOut"):
-        build_model(config, config.data.load())
+        build_model(replace(config, predicts="denoiser"), config.data.load())
 
 
 # ---------------------------------------------------------------- what the loss asks for
@@ -154,10 +133,8 @@ def test_with_the_exact_posterior_the_bound_of_every_process_is_the_entropy() ->
 def test_cross_entropy_over_any_noise_is_least_at_the_exact_posterior(seed: int) -> None:
     """Against logits that are off by normal numbers of size 1.5, on the same 3,000 states: the difference is positive
     by more than 5 of its standard errors."""
-    method, x_0 = (
-        method_of("any", 3, EXACT),
-        tl.Oracle(P0, tl.Uniform(3)).sample(3_000, torch.Generator().manual_seed(3)),
-    )
+    method = method_of("any", 3, EXACT)
+    x_0 = tl.Oracle(P0, tl.Uniform(3)).sample(3_000, torch.Generator().manual_seed(3))
     t = torch.linspace(0.001, 1, len(x_0), dtype=torch.float64)
     off = 1.5 * torch.randn(2, 3, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     noisy = method.corrupted(x_0, t, RowGenerators.spawn(4, len(x_0)), None)
@@ -173,49 +150,19 @@ def test_cross_entropy_over_any_noise_is_least_at_the_exact_posterior(seed: int)
 # ---------------------------------------------------------------- the commands
 
 
-def test_a_command_samples_and_evaluates_one_run_under_several_processes(
-    trained: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_command_samples_and_evaluates_one_run_under_several_processes(trained: Path, shell: Shell) -> None:
     for process, sampler in (("masked", "mudm"), ("absorbing", "reaudm"), ("hybrid:p_uniform=0.2", "ancestral")):
-        options = ["--num", "2", "--steps", "2", "--process", process, "--sampler", sampler, "--json"]
-        main(["sample", str(trained), *options])
-        assert torch.tensor(json.loads(capsys.readouterr().out)["tokens"]).shape == (2, 8)
-    main(["evaluate", str(trained), "--process", *NAMES, "--rows", "16", "--samples", "1"])
-    shown = capsys.readouterr().out
+        options = ["--num", "2", "--steps", "2", "--process", process, "--sampler", sampler]
+        assert torch.tensor(shell.draws(str(trained), *options)["tokens"]).shape == (2, 8)
+    shown = shell("evaluate", str(trained), "--process", *NAMES, "--rows", "16", "--samples", "1").out
     assert all(f"@{name}" in shown for name in NAMES)
 
 
-def test_train_prints_one_bound_for_each_process(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    steps = ["--max-steps", "1", "--run.valid-rows", "8"]
-    main(["train", *TINY, *steps, "--method", "any", "--out", str(tmp_path / "run")])
-    printed = capsys.readouterr()
-    assert all(f"bound, {name}" in printed.out for name in NAMES)
-    assert all(f"{name} " in printed.err for name in NAMES)
-
-
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"predicts": "denoiser"}, "got denoiser and ce:weight=0.5"),
-        ({"objective": "finite-step"}, "got loo and finite"),
-    ],
-)
-def test_what_the_mixture_cannot_minimise_is_refused_before_anything_is_loaded(
-    changes: dict[str, str], said: str, tmp_path: Path
-) -> None:
-    config = replace(anything(tmp_path / "run"), predicts=None, objective=None)
-    with pytest.raises(ValueError, match=f"leave out --predicts and --objective, or use ce:weight=W, {said}"):
-        resolve(replace(config, **changes))  # type: ignore[arg-type]
-
-
 def test_the_weight_of_the_cross_entropy_is_a_power_of_the_lost_share() -> None:
-    generator = torch.Generator().manual_seed(0)
-    process = tl.Uniform(5)
-    noisy = process.corrupt(
-        torch.randint(5, (4, 6), generator=generator), torch.rand(4, generator=generator), generator
-    )
-    prediction = tl.LeaveOneOut(torch.randn(4, 6, 5, generator=generator))
+    generator, process = torch.Generator().manual_seed(0), tl.Uniform(5)
     x_0 = torch.randint(5, (4, 6), generator=generator)
+    noisy = process.corrupt(x_0, torch.rand(4, generator=generator), generator)
+    prediction = tl.LeaveOneOut(torch.randn(4, 6, 5, generator=generator))
     plain, half, whole = (CrossEntropy(weight).per_token(prediction, x_0, noisy, process) for weight in (0.0, 0.5, 1.0))
     lost = 1 - noisy.alpha_t[:, None]
     torch.testing.assert_close(half, plain / lost.sqrt())

@@ -4,8 +4,7 @@ import torch
 
 import tokenloom as tl
 from tokenloom.data.markov import MarkovSource
-from tokenloom.training.batches import antithetic_times, rows_of, seeded, training_batch
-from tokenloom.training.validation import validate
+from tokenloom.training.batches import antithetic_times, rows_of, seeded, training_batch, validate
 
 SMALL = MarkovSource(vocab_size=5, length=8, rows=100)
 

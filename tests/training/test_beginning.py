@@ -11,9 +11,9 @@ from tests.models.interop.ddit_reference import random_backbone, write_checkpoin
 from tests.training.helpers import train
 from tokenloom.models.interop.importing import import_model
 from tokenloom.models.tokenizer import Characters
-from tokenloom.training.beginning import settings_from
 from tokenloom.training.build import resolve
 from tokenloom.training.config import TrainConfig, from_record
+from tokenloom.training.recipes import settings_from
 
 ALPHABET = "abcdefghij "
 

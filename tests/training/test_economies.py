@@ -1,13 +1,12 @@
 """Compiled networks and recomputed blocks train the same model; where they cannot be had, a sentence says so."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cli.helpers import refusal
+from tests.cli.helpers import Shell
 from tests.training.helpers import TINY, losses, tiny
 from tokenloom.cli import main
 from tokenloom.models import compiled
@@ -46,22 +45,20 @@ def test_the_config_reaches_the_model(tmp_path: Path) -> None:
     blocks = [module for module in model.modules() if isinstance(module, Block)]
     assert blocks
     for compile_it, recompute in ((False, True), (True, False)):
-        run = replace(config.run, compile=compile_it, recompute=recompute)
-        prepare(model, replace(config, run=run))
+        prepare(model, tiny(tmp_path, run={"compile": compile_it, "recompute": recompute}))
         assert all(block.recompute == recompute for block in blocks)
         assert model.compiled == compile_it
 
 
-def test_a_network_without_such_blocks_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_network_without_such_blocks_is_named(tmp_path: Path, shell: Shell) -> None:
     options = ("--recipe", "sudoku4", "--network.kind", "grid", "--run.recompute", "--max-steps", "1")
-    said = refusal(capsys, "train", *options, "--out", str(tmp_path / "run"))
+    said = shell.refusal("train", *options, "--out", str(tmp_path / "run"))
     assert "--run.recompute is for the blocks of dit, causal and hollow, and grid has none" in said
 
 
 def test_compiled_parts_of_parameters_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    config = tiny(tmp_path)
-    model = build_model(config, config.data.load())
-    parts = replace(config, run=replace(config.run, compile=True, strategy="fsdp"))
+    parts = tiny(tmp_path, run={"compile": True, "strategy": "fsdp"})
+    model = build_model(parts, parts.data.load())
     prepare(model, parts)  # a single process holds all of every parameter
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(ValueError, match=r"--run\.compile cannot be combined with --run\.strategy fsdp"):

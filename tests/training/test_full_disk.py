@@ -7,8 +7,7 @@ import json
 import math
 import os
 import resource
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,29 +18,28 @@ import pytest
 from tests.training.helpers import losses, tiny, train
 from tokenloom.models.checkpoint import newest_intact
 from tokenloom.models.store import load_model
-from tokenloom.training import metrics
-from tokenloom.training.metrics import MetricsFile
-from tokenloom.training.reporting import Reporter
+from tokenloom.training import reporting
+from tokenloom.training.reporting import MetricsFile, Reporter
+
+Limiting = Callable[[int | None], None]
 
 
-@contextmanager
-def files_up_to(size: int) -> Iterator[None]:
-    """No file of this process may grow beyond `size` bytes."""
+@pytest.fixture
+def limit() -> Iterator[Limiting]:
+    """Let no file of this process grow beyond so many bytes, until None lifts the limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (soft if size is None else size, hard))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_lines_that_do_not_fit_are_kept_whole_and_written_later(tmp_path: Path) -> None:
+def test_lines_that_do_not_fit_are_kept_whole_and_written_later(tmp_path: Path, limit: Limiting) -> None:
     said: list[str] = []
     path = tmp_path / "metrics.jsonl"
     write = MetricsFile(path, said.append)
-    with files_up_to(40):
-        for step in range(10):
-            write({"step": step, "loss": 0.5})
+    limit(40)
+    for step in range(10):
+        write({"step": step, "loss": 0.5})
+    limit(None)
     lines = path.read_text().splitlines()
     assert [json.loads(line)["step"] for line in lines] == [0]
     assert len(said) == 1
@@ -62,28 +60,21 @@ def run_with(tmp_path: Path, steps: int = 12) -> tuple[Any, Reporter, list[str]]
     said: list[str] = []
     reporter = Reporter()
     reporter.say = said.append  # type: ignore[method-assign, assignment]
-    run = replace(tiny(tmp_path).run, checkpoint_every=4, validate_every=6, valid_rows=8)
+    run = {"checkpoint_every": 4, "validate_every": 6, "valid_rows": 8}
     return tiny(tmp_path / "run", max_steps=steps, run=run), reporter, said
 
 
-def test_a_run_outlives_a_full_disk_and_saves_when_there_is_room_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_outlives_a_full_disk_and_saves_when_there_is_room_again(tmp_path: Path, limit: Limiting) -> None:
     config, reporter, said = run_with(tmp_path)
     real = reporter.step
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
 
     def step(number: int, *details: Any) -> None:
         real(number, *details)
         if number in (1, 10):
-            resource.setrlimit(resource.RLIMIT_FSIZE, (90 if number == 1 else soft, hard))
+            limit(90 if number == 1 else None)
 
-    monkeypatch.setattr(reporter, "step", step)
-    try:
-        result = train(config, reporter=reporter)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert result.steps == 12
+    reporter.step = step  # type: ignore[method-assign, assignment]
+    assert train(config, reporter=reporter).steps == 12
     refused = [sentence for sentence in said if "cannot write" in sentence or "could not" in sentence]
     assert {sentence.split(":")[0] for sentence in refused} >= {"step 4", "step 6", "step 8"}
     newest, damaged = newest_intact(tmp_path / "run" / "checkpoints")
@@ -94,22 +85,19 @@ def test_a_run_outlives_a_full_disk_and_saves_when_there_is_room_again(
     assert set(losses(tmp_path / "run")) == {1, 2, 3}
 
 
-def test_a_disk_that_is_full_to_the_end_gets_all_steps_and_then_the_sentence(tmp_path: Path) -> None:
+def test_a_disk_that_is_full_to_the_end_gets_all_steps_and_then_the_sentence(tmp_path: Path, limit: Limiting) -> None:
     config, reporter, said = run_with(tmp_path)
     real, trained = reporter.step, []
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
 
     def step(number: int, loss: float, *details: Any) -> None:
         real(number, loss, *details)
         trained.append(loss)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (90, hard))
+        limit(90)
 
     reporter.step = step  # type: ignore[method-assign, assignment]
-    try:
-        with pytest.raises(ValueError, match=r"cannot write .*File too large"):
-            train(config, reporter=reporter)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    with pytest.raises(ValueError, match=r"cannot write .*File too large"):
+        train(config, reporter=reporter)
+    limit(None)
     assert len(trained) == 12
     assert all(map(math.isfinite, trained))
     assert any("validation bound" in sentence for sentence in said)
@@ -126,7 +114,7 @@ def test_a_writer_of_another_package_that_fails_is_named_and_dropped(
             self.calls += 1
             raise RuntimeError("no room")
 
-    monkeypatch.setattr(metrics, "optional", lambda *names: SimpleNamespace(SummaryWriter=Board))
+    monkeypatch.setattr(reporting, "optional", lambda *names: SimpleNamespace(SummaryWriter=Board))
     config, reporter, said = run_with(tmp_path, 4)
     train(replace(config, run=replace(config.run, tensorboard=True)), reporter=reporter)
     named = [sentence for sentence in said if "TensorBoard" in sentence]

@@ -1,6 +1,5 @@
 """The loop from inside: what it trains, skips, keeps, carries and refuses."""
 
-import json
 import signal
 from dataclasses import replace
 from pathlib import Path
@@ -11,19 +10,19 @@ import torch
 from torch import Tensor
 
 import tokenloom as tl
+from tests.cli.helpers import Shell
 from tests.training.helpers import TINY, losses, records, tiny, train
-from tokenloom.cli import main
 from tokenloom.data.text import TextSource
-from tokenloom.models.checkpoint import checkpoints, damage, read_checkpoint
+from tokenloom.models.checkpoint import checkpoints, read_checkpoint
 from tokenloom.models.store import load_model
 from tokenloom.objectives import CrossEntropy
 from tokenloom.objectives.likelihood import Likelihood
 from tokenloom.training import loop
-from tokenloom.training.build import build_model, method_in
+from tokenloom.training.batches import validate
+from tokenloom.training.build import GIVEN, build_model, method_in
 from tokenloom.training.methods import SHORT, methods
 from tokenloom.training.reporting import Reporter
 from tokenloom.training.setup import launch
-from tokenloom.training.validation import validate
 
 METHODS = [
     ("udm", "loo", "ce", "dit"),
@@ -47,14 +46,13 @@ def test_every_method_trains(
     method: str, predicts: str | None, objective: str | None, kind: str, tmp_path: Path
 ) -> None:
     """The figure falls on the same states, and stays above the entropy but for 5 standard errors (false alarm 6e-7)."""
-    base = tiny(tmp_path / "probe")
     config = tiny(
         tmp_path / "run",
         method=method,
         predicts=predicts,
         objective=objective,
-        network=replace(base.network, kind=kind),
-        optimiser=replace(base.optimiser, lr=3e-2, batch=16, ema=0.9),
+        network={"kind": kind},
+        optimiser={"lr": 3e-2, "batch": 16, "ema": 0.9},
         max_steps=8,
     )
     data = config.data.load()
@@ -92,14 +90,11 @@ def test_a_step_that_is_not_finite_is_skipped_and_five_in_a_row_stop_the_run(
     said: list[str] = []
     reporter = Reporter(quiet=True)
     monkeypatch.setattr(reporter, "say", said.append)
-    base = tiny(tmp_path / "run")
-    config = tiny(tmp_path / "run", max_steps=100, run=replace(base.run, checkpoint_every=5))
     with pytest.raises(ValueError, match="not finite 5 times in a row, last at step 14"):
-        train(config, reporter=reporter)
+        train(tiny(tmp_path / "run", max_steps=100, run={"checkpoint_every": 5}), reporter=reporter)
     assert [sentence.split(":")[0] for sentence in said] == [f"step {step}" for step in (4, 10, 11, 12, 13, 14)]
     kept = checkpoints(tmp_path / "run" / "checkpoints")
     assert [path.name for path in kept] == ["step_000000010", "step_000000005"]
-    assert damage(kept[0]) is None
     assert all(value.isfinite().all() for value in read_checkpoint(kept[0]).tensors["model"].values())
     assert read_checkpoint(kept[1]).state["averaged"] == 4  # the fifth step changed nothing
 
@@ -112,8 +107,7 @@ def test_best_holds_the_best_and_model_the_last(tmp_path: Path, monkeypatch: pyt
         return replace(validate(*arguments), per_token=figures.pop(0))
 
     monkeypatch.setattr(loop, "validate", scripted)
-    run = replace(tiny(tmp_path).run, validate_every=2, checkpoint_every=2, valid_rows=8)
-    folder = tmp_path / "run"
+    run, folder = {"validate_every": 2, "checkpoint_every": 2, "valid_rows": 8}, tmp_path / "run"
     train(tiny(folder, max_steps=4, run=run))
     second = read_checkpoint(folder / "checkpoints" / "step_000000004").tensors["ema"]
     train(tiny(folder, max_steps=8, run=run), resume=True)
@@ -125,13 +119,11 @@ def test_best_holds_the_best_and_model_the_last(tmp_path: Path, monkeypatch: pyt
         assert all(value.equal(expected[key]) for key, value in model.state_dict().items())
 
 
-def test_a_run_in_mixed_precision_trains_validates_saves_and_samples(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_in_mixed_precision_trains_validates_saves_and_samples(tmp_path: Path, shell: Shell) -> None:
     """The losses are those of 32 bits to two digits and no further; what is kept has 32 bits."""
     steps = ["--max-steps", "2", "--run.valid-rows", "8"]
     for precision in ("bf16-mixed", "32-true"):
-        main(["train", *TINY, *steps, "--run.precision", precision, "--out", str(tmp_path / precision)])
+        shell("train", *TINY, *steps, "--run.precision", precision, "--out", str(tmp_path / precision))
     mixed, full = losses(tmp_path / "bf16-mixed"), losses(tmp_path / "32-true")
     assert list(mixed) == list(full) == [1, 2]
     assert mixed != full
@@ -140,9 +132,8 @@ def test_a_run_in_mixed_precision_trains_validates_saves_and_samples(
     assert figure == pytest.approx(exact, rel=2e-2)
     model = tl.load(tmp_path / "bf16-mixed")
     assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
-    capsys.readouterr()
-    main(["sample", str(tmp_path / "bf16-mixed"), "--num", "2", "--steps", "2", "--json"])
-    assert torch.tensor(json.loads(capsys.readouterr().out)["tokens"]).shape == (2, 8)
+    drawn = shell.draws(str(tmp_path / "bf16-mixed"), "--num", "2", "--steps", "2")
+    assert torch.tensor(drawn["tokens"]).shape == (2, 8)
 
 
 def test_a_text_run_carries_its_tokenizer_and_writes_tensorboard_events(
@@ -152,20 +143,17 @@ def test_a_text_run_carries_its_tokenizer_and_writes_tensorboard_events(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "text.txt").write_text("the loom weaves the warp and the weft\n" * 200)
     data = TextSource(path=str(tmp_path / "text.txt"), length=16)
-    run = replace(tiny(tmp_path / "run").run, tensorboard=True, valid_rows=8)
-    config = tiny(tmp_path / "run", data=data, run=run, method="mdm", predicts=None, objective=None, max_steps=2)
-    train(config, reporter=Reporter())
+    run = {"tensorboard": True, "valid_rows": 8}
+    train(tiny(tmp_path / "run", data=data, run=run, method="mdm", max_steps=2), reporter=Reporter())
     model = tl.load(tmp_path / "run")
     assert model.decode(torch.tensor([model.encode("the warp")])) == ["the warp"]
-    assert model.about.source == data.record()
+    assert model.about.source == replace(data, given=GIVEN).record()
     assert list((tmp_path / "run").glob("events.out.tfevents*"))
 
 
 def test_a_batch_that_cannot_be_divided_is_named(tmp_path: Path) -> None:
-    base = tiny(tmp_path / "run")
-    config = tiny(tmp_path / "run", optimiser=replace(base.optimiser, accumulate=3))
     with pytest.raises(ValueError, match=r"batch must be a multiple of processes x accumulate = 3, got 8"):
-        train(config)
+        train(tiny(tmp_path / "run", optimiser={"accumulate": 3}))
 
 
 class OtherClock:
@@ -191,8 +179,7 @@ def test_a_rate_that_follows_the_clock_is_that_of_the_first_process(
     reporter = Reporter(quiet=True)
     monkeypatch.setattr(loop, "launch", lambda config: OtherClock(launch(config), 2))
     monkeypatch.setattr(reporter, "step", lambda step, loss, rate, tokens: rates.append(rate))
-    base = tiny(tmp_path)
-    optimiser = replace(base.optimiser, lr=1e-3, warmup=0, decay="linear")
+    optimiser = {"lr": 1e-3, "warmup": 0, "decay": "linear"}
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     train(tiny(tmp_path, max_steps=None, max_minutes=60.0, optimiser=optimiser), reporter=reporter)
     assert rates == pytest.approx([0.25e-3, 0.25e-3])

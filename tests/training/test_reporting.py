@@ -2,7 +2,6 @@
 
 import io
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -30,7 +29,7 @@ def test_piped_work_is_a_line_now_and_then_of_the_innermost_status(monkeypatch: 
     assert len(lines) >= 6
 
 
-def test_a_terminal_has_one_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_has_one_bar() -> None:
     file = io.StringIO()
     shown = Display(Console(file=file, force_terminal=True, width=100))
     with shown.status("training"):
@@ -45,8 +44,7 @@ def test_a_run_says_what_to_expect_and_is_heard_of_all_the_time(
 ) -> None:
     monkeypatch.setattr(display, "OFTEN", 0.02)
     monkeypatch.setattr(reporting, "FIRST_SECONDS", 0.0)
-    config = tiny(tmp_path / "run", max_steps=40)
-    train(replace(config, run=replace(config.run, validate_every=30)), reporter=Reporter())
+    train(tiny(tmp_path / "run", max_steps=40, run={"validate_every": 30}), reporter=Reporter())
     said = capsys.readouterr().err
     assert "tokens per second: expect about 40 steps (2,560 tokens) in " in said
     assert "a validation at step 30 in " in said

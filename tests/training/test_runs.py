@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -10,16 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.helpers import refusal
-from tests.training.helpers import TINY, losses, start_training, weights
+from tests.cli.helpers import Shell
+from tests.training.helpers import TINY, losses, start, weights
 from tokenloom.cli import main
 from tokenloom.data.markov import MarkovSource
 from tokenloom.models.checkpoint import checkpoints
 from tokenloom.sudoku.data import SudokuSource
-from tokenloom.training import stopping
+from tokenloom.training import ending
 from tokenloom.training.reporting import Reporter
-
-FOREVER = ["--max-steps", "1000000"]
 
 
 @pytest.fixture(scope="module")
@@ -38,13 +37,12 @@ def wait_until(reached: Callable[[], bool]) -> None:
 
 
 @pytest.mark.usefixtures("as_a_user")
-def test_a_killed_and_resumed_run_is_bit_identical_to_an_uninterrupted_one(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_killed_and_resumed_run_is_bit_identical_to_an_uninterrupted_one(tmp_path: Path, shell: Shell) -> None:
     """kill -9 while it runs, then a damaged newest checkpoint, with dropout: weights, averages and moments agree."""
     options = [*TINY, "--run.checkpoint-every", "4", "--network.dropout", "0.1", "--run.valid-rows", "8"]
     whole, broken = tmp_path / "whole", tmp_path / "broken"
-    victim = start_training(*options, *FOREVER, "--out", str(broken))
+    command = [sys.executable, "-m", "tokenloom", "train", *options, "--max-steps", "1000000", "--out", str(broken)]
+    victim = start(*command)
     try:
         wait_until(lambda: len(checkpoints(broken / "checkpoints")) == 2)
     finally:
@@ -55,8 +53,7 @@ def test_a_killed_and_resumed_run_is_bit_identical_to_an_uninterrupted_one(
     damaged = broken / "checkpoints" / f"step_{end - 1:09d}"
     shutil.copytree(newest, damaged)
     (damaged / "model.safetensors").write_bytes(b"cut short")
-    main(["train", "--resume", str(broken), "--max-steps", str(end)])
-    said = " ".join(capsys.readouterr().err.split())
+    said = " ".join(shell("train", "--resume", str(broken), "--max-steps", str(end)).err.split())
     assert f"{damaged.name} is damaged (model.safetensors " in said
     assert ") and is passed over" in said
     assert f"resuming from step {end - 3}" in said
@@ -97,7 +94,7 @@ def test_a_second_signal_ends_a_run_at_once(
     number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Both come within one step, so that the run has no time to write anything."""
-    monkeypatch.setattr(stopping, "SAME", 0.0)
+    monkeypatch.setattr(ending, "SAME", 0.0)
 
     def impatient(*arguments: object) -> None:
         signal.raise_signal(number)
@@ -114,24 +111,21 @@ def test_a_second_signal_ends_a_run_at_once(
 
 
 def test_a_finished_run_says_so_and_how_to_train_it_further(
-    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shell: Shell
 ) -> None:
     """By steps and by the clock, with no data loaded; the minutes of all parts count."""
     steps, clock = shutil.copytree(trained, tmp_path / "steps"), tmp_path / "clock"
-    main(["train", *TINY, "--max-minutes", "0.005", "--out", str(clock)])
-    capsys.readouterr()
+    shell("train", *TINY, "--max-minutes", "0.005", "--out", str(clock))
     with monkeypatch.context() as patch:
         patch.setattr(MarkovSource, "load", None)
         for run, remedy in ((steps, "--max-steps 4"), (clock, "--max-minutes 0.0")):
-            main(["train", "--resume", str(run)])
-            captured = capsys.readouterr()
+            captured = shell("train", "--resume", str(run))
             assert "the run is finished (" in captured.err
             assert f"to train it further, add {remedy}" in captured.err
             assert captured.out == ""
-        main(["train", "--resume", str(steps), "--max-steps", "1"])
-        assert "the run is finished (2 steps in " in " ".join(capsys.readouterr().err.split())
-    main(["train", "--resume", str(steps), "--max-steps", "3"])
-    said = capsys.readouterr().out
+        said = shell("train", "--resume", str(steps), "--max-steps", "1").err
+        assert "the run is finished (2 steps in " in " ".join(said.split())
+    said = shell("train", "--resume", str(steps), "--max-steps", "3").out
     assert "3 steps, " in said
     assert "minutes since step 2" in said
 
@@ -141,15 +135,13 @@ def test_a_config_repeats_its_run(trained: Path, tmp_path: Path) -> None:
     assert weights(trained, 2) == weights(tmp_path / "again", 2)
 
 
-def test_a_folder_that_holds_a_run_or_cannot_be_written_is_named(
-    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_that_holds_a_run_or_cannot_be_written_is_named(trained: Path, tmp_path: Path, shell: Shell) -> None:
     new = ("train", *TINY, "--max-steps", "2", "--out")
-    assert "already holds a run: continue it with --resume" in refusal(capsys, *new, str(trained))
-    changed = refusal(capsys, "train", "--resume", str(trained), "--optimiser.lr", "0.5", "--network.depth", "3")
+    assert "already holds a run: continue it with --resume" in shell.refusal(*new, str(trained))
+    changed = shell.refusal("train", "--resume", str(trained), "--optimiser.lr", "0.5", "--network.depth", "3")
     assert "network.depth (1 -> 3), optimiser.lr (0.001 -> 0.5)" in changed
     (tmp_path / "file").write_text("")
-    assert "cannot write to " in refusal(capsys, *new, str(tmp_path / "file" / "run"))
+    assert "cannot write to " in shell.refusal(*new, str(tmp_path / "file" / "run"))
 
 
 MARKOV, GRIDS = ["--recipe", "markov"], ["--recipe", "sudoku9"]
@@ -178,14 +170,10 @@ MARKOV, GRIDS = ["--recipe", "markov"], ["--recipe", "sudoku9"]
     ],
 )
 def test_what_cannot_be_trained_is_refused_before_any_data_is_made(
-    arguments: list[str],
-    sentence: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    arguments: list[str], sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shell: Shell
 ) -> None:
     for source in (MarkovSource, SudokuSource):
         monkeypatch.setattr(source, "load", None)
     out = [] if "--resume" in arguments else ["--out", str(tmp_path / "run")]
-    assert sentence in refusal(capsys, "train", *arguments, *out)
+    assert sentence in shell.refusal("train", *arguments, *out)
     assert not list(tmp_path.iterdir())

@@ -4,7 +4,6 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from tests.cli.helpers import refusal
+from tests.cli.helpers import Shell
 from tests.training.helpers import TINY, tiny, train, weights
 from tokenloom.models.checkpoint import FILES, read_checkpoint, write_checkpoint
 from tokenloom.models.store import load_model
@@ -23,7 +22,8 @@ from tokenloom.training.lock import locked
 from tokenloom.training.reporting import Reporter
 
 STEP = "step_000000002"
-State = dict[str, Any]
+GONE = object()
+"""A value that a state does not have."""
 
 
 @pytest.fixture(scope="module")
@@ -42,10 +42,11 @@ def resume(folder: Path, steps: int = 3) -> None:
     train(tiny(folder, max_steps=steps), resume=True)
 
 
-def edit_state(run: Path, edit: Callable[[State], State]) -> None:
+def edit_state(run: Path, **changes: Any) -> None:
     """Change the state of the checkpoint, and its manifest with it."""
     path = run / "checkpoints" / STEP / "state.json"
-    path.write_text(json.dumps(edit(json.loads(path.read_text()))))
+    state = json.loads(path.read_text()) | changes
+    path.write_text(json.dumps({key: value for key, value in state.items() if value is not GONE}))
     seal(path.parent)
 
 
@@ -55,27 +56,19 @@ def seal(checkpoint: Path) -> None:
     (checkpoint / "manifest.json").write_text(json.dumps(sums))
 
 
-def with_(**values: Any) -> Callable[[State], State]:
-    return lambda state: state | values
-
-
-def without(key: str) -> Callable[[State], State]:
-    return lambda state: {name: value for name, value in state.items() if name != key}
-
-
 @pytest.mark.parametrize(
-    ("edit", "sentence"),
+    ("changes", "sentence"),
     [
-        (without("best"), "cannot be built from its record: .*'best'"),
-        (without("averaged"), "cannot be built from its record: .*'averaged'"),
-        (with_(best="1"), "the option best of the state of .* must be a number or null, got '1'"),
-        (with_(averaged=1.5), "the option averaged of the state of .* must be a whole number, got 1.5"),
-        (with_(averaged=-1), "averaged must be at least 0, got -1"),
-        (with_(avreaged=1), "has no option 'avreaged'; did you mean averaged"),
+        ({"best": GONE}, "cannot be built from its record: .*'best'"),
+        ({"averaged": GONE}, "cannot be built from its record: .*'averaged'"),
+        ({"best": "1"}, "best of the state of .* must be a number or null, got '1'"),
+        ({"averaged": 1.5}, "averaged of the state of .* must be a whole number, got 1.5"),
+        ({"averaged": -1}, "averaged must be at least 0, got -1"),
+        ({"avreaged": 1}, "has no option 'avreaged'; did you mean averaged"),
     ],
 )
-def test_a_state_of_another_kind_gets_a_sentence(edit: Callable[[State], State], sentence: str, run: Path) -> None:
-    edit_state(run, edit)
+def test_a_state_of_another_kind_gets_a_sentence(changes: dict[str, Any], sentence: str, run: Path) -> None:
+    edit_state(run, **changes)
     with pytest.raises(ValueError, match=sentence):
         resume(run)
 
@@ -99,7 +92,7 @@ def test_tensors_of_another_network_get_a_sentence(group: str, run: Path) -> Non
 
 def test_a_run_without_a_validation_resumes(run: Path) -> None:
     """Its best figure is infinite, for which JSON has no number."""
-    edit_state(run, with_(best=None))
+    edit_state(run, best=None)
     resume(run)
     assert (run / "checkpoints" / "step_000000003").is_dir()
 
@@ -139,32 +132,29 @@ def test_the_config_of_a_resumed_run_needs_no_room(run: Path) -> None:
     """It is not written again where it says the same; the first time it says another folder, as this is a copy."""
     stats = []
     for _ in range(2):
-        edit_state(run, with_(done=False))
+        edit_state(run, done=False)
         resume(run, 2)
         stats.append((run / "config.json").stat())
     assert (stats[0].st_ino, stats[0].st_mtime_ns) == (stats[1].st_ino, stats[1].st_mtime_ns)
 
 
-def test_two_trainings_never_share_a_folder(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_trainings_never_share_a_folder(run: Path, shell: Shell) -> None:
     sentence = f"{run} is being trained by process {os.getpid()} (started"
     with locked(run):
-        assert sentence in refusal(capsys, "train", "--resume", str(run), "--max-steps", "3")
+        assert sentence in shell.refusal("train", "--resume", str(run), "--max-steps", "3")
     resume(run)
     assert not list(run.glob(".lock*"))
 
 
-def test_a_new_run_never_begins_in_a_folder_of_something_else(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_new_run_never_begins_in_a_folder_of_something_else(tmp_path: Path, shell: Shell) -> None:
+    new = ("train", *TINY, "--max-steps", "2", "--out")
     (tmp_path / "thesis.tex").touch()
-    said = refusal(capsys, "train", *TINY, "--max-steps", "2", "--out", str(tmp_path))
+    said = shell.refusal(*new, str(tmp_path))
     assert f"{tmp_path} holds thesis.tex, which is not part of a run; choose another --out" in said
-    (tmp_path / "thesis.tex").unlink()
-    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
-    said = refusal(capsys, "train", *TINY, "--max-steps", "2", "--out", str(tmp_path))
+    (tmp_path / "thesis.tex").rename(tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    said = shell.refusal(*new, str(tmp_path))
     assert "config.json is not a usable config: the config has no format number" in said
     assert "a new run would replace it, so choose another --out" in said
     assert os.listdir(tmp_path) == ["config.json"]
-    said = refusal(capsys, "train", *TINY, "--max-steps", "2", "--out", "/dev/null")
-    assert "/dev/null" in said
+    assert "/dev/null" in shell.refusal(*new, "/dev/null")
     assert Path("/dev/null").is_char_device()

@@ -6,21 +6,16 @@ from typing import Any
 
 import pytest
 
-from tests.web.helpers import Client
+from tests.web.helpers import Client, running
 from tests.web.pages import Opened
 from tokenloom.web.app import Playground
 from tokenloom.web.library import Library
 from tokenloom.web.limits import Limits
-from tokenloom.web.serving import running
 
-FLAGS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
+FLAGS = [
+    "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync",
     "--no-first-run",
-)
+]  # fmt: skip
 
 
 @pytest.fixture(scope="session")
@@ -29,14 +24,9 @@ def playground() -> Playground:
 
 
 @pytest.fixture(scope="session")
-def url(playground: Playground) -> Iterator[str]:
+def client(playground: Playground) -> Iterator[Client]:
     with running(playground) as found:
         yield found
-
-
-@pytest.fixture(scope="session")
-def client(url: str) -> Client:
-    return Client(url)
 
 
 @pytest.fixture(scope="session")
@@ -46,13 +36,13 @@ def browser() -> Iterator[Any]:
         pytest.skip("no Chromium is installed; on Debian: apt-get install chromium")
     api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed; pip install playwright")
     with api.sync_playwright() as driver:
-        found = driver.chromium.launch(executable_path=chromium, args=list(FLAGS))
+        found = driver.chromium.launch(executable_path=chromium, args=FLAGS)
         yield found
         found.close()
 
 
 @pytest.fixture
-def visit(browser: Any, url: str) -> Iterator[Opened]:
+def visit(browser: Any, client: Client) -> Iterator[Opened]:
     """A new visitor's page; at the end, no script failed and nothing was asked of another machine."""
     contexts, wrong, asked = [], [], []
 
@@ -65,7 +55,7 @@ def visit(browser: Any, url: str) -> Iterator[Opened]:
         page.on("console", lambda line: wrong.append(line.text) if line.type == "error" else None)
         page.on("request", lambda request: asked.append(request.url))
         page.on("dialog", lambda dialog: wrong.append(f"a dialog said {dialog.message}"))
-        page.goto(url + link)
+        page.goto(client.url + link)
         page.wait_for_selector("body[data-ready]")
         page.select_option("#speed", "1000")
         return page
@@ -74,5 +64,5 @@ def visit(browser: Any, url: str) -> Iterator[Opened]:
     for context in contexts:
         context.close()
     assert [line for line in wrong if "400" not in line and "503" not in line] == []
-    assert [one for one in asked if not one.startswith((url, "blob:", "data:"))] == []
+    assert [one for one in asked if not one.startswith((client.url, "blob:", "data:"))] == []
     assert asked

@@ -2,8 +2,9 @@
 
 import http.client
 import json
+import threading
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -12,6 +13,8 @@ from urllib.parse import urlsplit
 import torch
 
 import tokenloom as tl
+from tokenloom.web.app import Playground
+from tokenloom.web.serving import Address, Server
 
 PUZZLE = "53..7....6..195....98....6.8...6...34..8.3..17...2...6.6....28....419..5....8..79"
 HELD = [(index, int(digit) - 1) for index, digit in enumerate(PUZZLE) if digit != "."]
@@ -29,12 +32,18 @@ class Client:
     def host(self) -> str:
         return urlsplit(self.url).netloc
 
-    def send(self, path: str, body: bytes, headers: dict[str, str] | None = None, method: str = "POST") -> Answer:
+    @contextmanager
+    def open(
+        self, path: str, body: bytes, headers: dict[str, str] | None = None, method: str = "POST"
+    ) -> Iterator[http.client.HTTPResponse]:
         with closing(http.client.HTTPConnection(self.host, timeout=60)) as connection:
             connection.request(method, path, body, {"content-type": "application/json"} | (headers or {}))
-            answer = connection.getresponse()
+            yield connection.getresponse()
+
+    def send(self, path: str, body: bytes, headers: dict[str, str] | None = None, method: str = "POST") -> Answer:
+        with self.open(path, body, headers, method) as answer:
             text = answer.read()
-            return answer.status, json.loads(text) if text[:1] == b"{" else {"text": text.decode(), **answer.headers}
+            return answer.status, json.loads(text) if text[:1] == b"{" else {"text": text.decode()}
 
     def ask(self, path: str, **values: Any) -> dict[str, Any]:
         status, answer = self.send(f"/api/{path}", json.dumps(values).encode())
@@ -49,9 +58,7 @@ class Client:
 
     def lines(self, **values: Any) -> Iterator[dict[str, Any]]:
         """The lines of a drawing as they come."""
-        with closing(http.client.HTTPConnection(self.host, timeout=60)) as connection:
-            connection.request("POST", "/api/draw", json.dumps(values), {"content-type": "application/json"})
-            answer = connection.getresponse()
+        with self.open("/api/draw", json.dumps(values).encode()) as answer:
             if answer.status != 200:
                 yield {"kind": "refused", "status": answer.status, **json.loads(answer.read())}
                 return
@@ -60,6 +67,22 @@ class Client:
 
     def draw(self, **values: Any) -> list[dict[str, Any]]:
         return list(self.lines(**values))
+
+
+@contextmanager
+def running(playground: Playground) -> Iterator[Client]:
+    """A visitor of a server that runs in the background, on a free port."""
+    address, started = Address(port=0), threading.Event()
+    server = Server(playground, started.set)
+    with address.bind() as bound:
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
+        thread.start()
+        try:
+            assert started.wait(30)
+            yield Client(address.url(bound))
+        finally:
+            server.should_exit = True
+            thread.join(10)
 
 
 def states(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -113,12 +113,12 @@ def test_a_reader_that_goes_away_stops_the_work_within_a_step(client: Client, pl
     for line in lines:
         if line["kind"] == "frame" and line["index"] >= 2:
             break
-    assert playground.drawing.inside == 1
+    assert len(playground.drawing.inside) == 1
     gone = time.monotonic()
     lines.close()  # type: ignore[attr-defined]
     while playground.drawing.inside and time.monotonic() - gone < 10:
         time.sleep(0.005)
-    assert playground.drawing.inside == 0
+    assert not playground.drawing.inside
     assert time.monotonic() - gone < 1.5  # a thousand steps take ten seconds
 
 
@@ -136,7 +136,7 @@ def test_a_reader_that_goes_away_stops_the_work_within_a_step(client: Client, pl
         ({"sampling": {"sampler": "confidence"}}, "confidence needs a process whose lost tokens become the mask"),
         ({"sampling": {"temperature": -1}}, "temperature must be positive and finite, got -1"),
         ({"process": "masked"}, "is not used under the process 'masked'"),
-        ({"begin": {"tokens": [0, 1], "t": 0.5}, "length": None, "tries": 1}, "16, 36 or 81 cells"),
+        ({"begin": {"tokens": [0, 1], "t": 0.5}, "length": None, "tries": 1}, "solved from its givens"),
         ({"begin": {"tokens": [9] * 16, "t": 0.5}}, "x_t"),
         ({"begin": {"tokens": [0] * 16, "t": 1.5}}, r"in \[0, 1\], got 1.5"),
         ({"begin": {"tokens": [0] * 16, "t": 0.5, "aux": [0] * 16}}, "has no auxiliary variable"),

@@ -2,7 +2,9 @@
 
 import asyncio
 import gc
+import json
 import os
+import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -11,11 +13,11 @@ from pathlib import Path
 import pytest
 
 import tokenloom as tl
-from tests.web.helpers import TINY, Client, alone
+from tests.web.helpers import TINY, Client, alone, running
+from tokenloom.web import app
 from tokenloom.web.app import Playground
 from tokenloom.web.library import Library
 from tokenloom.web.limits import Limits
-from tokenloom.web.serving import running
 from tokenloom.web.workers import Job
 
 STATUS = Path("/proc/self/statm")
@@ -29,22 +31,20 @@ def resident() -> int:
 def test_beyond_the_limit_a_request_is_refused_with_a_sentence_and_the_others_are_answered() -> None:
     playground = Playground(Library([TINY]), Limits(workers=1, waiting=3))
     open_gate = threading.Event()
-    with running(playground) as url:
-        client = Client(url)
 
-        def blocked(job: Job) -> None:
-            open_gate.wait(20)
+    def wait(job: Job) -> None:
+        open_gate.wait(20)
 
-        async def hold_the_worker() -> None:
-            playground.drawing.start(blocked)
+    async def hold_the_worker() -> None:
+        playground.drawing.start(wait)
 
-        with ThreadPoolExecutor(12) as pool:
-            pool.submit(lambda: asyncio.run(hold_the_worker())).result()  # a browser's loop may run in this thread
-            asked = [pool.submit(client.draw, model=TINY, seed=seed, sampling={"steps": 4}) for seed in range(12)]
-            while sum(one.done() for one in asked) < 9:
-                time.sleep(0.01)
-            open_gate.set()
-            answers = [one.result() for one in asked]
+    with running(playground) as client, ThreadPoolExecutor(12) as pool:
+        pool.submit(lambda: asyncio.run(hold_the_worker())).result()  # a browser's loop may run in this thread
+        asked = [pool.submit(client.draw, model=TINY, seed=seed, sampling={"steps": 4}) for seed in range(12)]
+        while sum(one.done() for one in asked) < 9:
+            time.sleep(0.01)
+        open_gate.set()
+        answers = [one.result() for one in asked]
     refused = [lines for lines in answers if lines[0]["kind"] == "refused"]
     served = {seed: lines for seed, lines in enumerate(answers) if lines[-1]["kind"] == "end"}
     assert (len(refused), len(served)) == (9, 3)
@@ -54,6 +54,40 @@ def test_beyond_the_limit_a_request_is_refused_with_a_sentence_and_the_others_ar
         assert lines[0] == {"kind": "waiting", "before": lines[0]["before"]}
         assert lines[-1]["tokens"] == alone(TINY, seed, tl.Sampler(steps=4))
     assert sorted(lines[0]["before"] for lines in served.values()) == [1, 2, 3]
+
+
+def test_questions_of_those_who_left_are_not_worked_through() -> None:
+    """Twenty visitors ask while the worker is held, and close their connections: the worker answers none of them."""
+    playground = Playground(Library([TINY]), Limits(waiting=40))
+    begun, open_gate, answered = threading.Event(), threading.Event(), []
+
+    def describe(*asked: object) -> dict[str, object]:
+        answered.append(asked)
+        return {}
+
+    def hold() -> None:
+        begun.set()
+        open_gate.wait(20)
+
+    body = json.dumps({"model": TINY}).encode()
+    head = "POST /api/describe HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+    with running(playground) as client, pytest.MonkeyPatch.context() as patched:
+        patched.setattr(app, "describe", describe)
+        held = playground.asking._pool.submit(hold)
+        assert begun.wait(20)
+        for _ in range(20):
+            with socket.create_connection(client.host.split(":"), timeout=20) as connection:  # type: ignore[arg-type]
+                connection.sendall(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
+                while not playground.asking.inside:
+                    time.sleep(0.01)
+        end = time.monotonic() + 20
+        while playground.asking.inside and time.monotonic() < end:
+            time.sleep(0.05)
+        assert not playground.asking.inside
+        open_gate.set()
+        held.result()
+        client.ask("describe", model=TINY)
+    assert len(answered) == 1
 
 
 @pytest.mark.skipif(not STATUS.exists(), reason="this system does not say how much memory a process has")

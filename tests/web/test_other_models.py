@@ -8,14 +8,13 @@ import pytest
 import torch
 
 import tokenloom as tl
-from tests.web.helpers import Client, states
+from tests.web.helpers import Client, running, states
 from tokenloom.models.tokenizer import Characters
 from tokenloom.nn import CausalTransformer, DiT, TransformerConfig
 from tokenloom.web.app import Playground
 from tokenloom.web.library import Library
 from tokenloom.web.limits import Limits
 from tokenloom.web.requests import Draw, Which
-from tokenloom.web.serving import running
 from tokenloom.web.views import VIEWS, View
 
 LETTERS = Characters("&()<=>CNO")
@@ -45,8 +44,8 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def brought(folders: dict[str, str]) -> Iterator[Client]:
-    with running(Playground(Library(list(folders.values())), Limits())) as url:
-        yield Client(url)
+    with running(Playground(Library(list(folders.values())), Limits())) as client:
+        yield client
 
 
 def test_pictures_are_a_square_of_grey_levels(brought: Client, folders: dict[str, str]) -> None:
@@ -109,8 +108,7 @@ def test_a_view_that_somebody_registers_lays_out_solves_and_answers(brought: Cli
             def program(self, request: Draw, settings: str, name: str, length: int) -> str:
                 return f"tokens = {length}, {settings}"
 
-        with running(Playground(Library([name]), Limits())) as url:
-            client = Client(url)
+        with running(Playground(Library([name]), Limits())) as client:
             assert client.ask("describe", model=name)["view"] == {"kind": "numbers", "cells": 64}
             lines = client.draw(model=name, sampling={"steps": 3}, held=[[1, 5]], tries=2)
             assert lines[0]["python"].startswith("tokens = 64, 'ancestral', steps=3")

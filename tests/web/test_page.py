@@ -74,7 +74,7 @@ def test_stop_stops_the_work(visit: Opened, playground: Any) -> None:
         if not playground.drawing.inside:
             break
         page.wait_for_timeout(20)
-    assert playground.drawing.inside == 0
+    assert not playground.drawing.inside
     assert page.inner_text("#go") == "Play"
 
 

@@ -1,26 +1,30 @@
 """What a visitor cannot do: read files, run scripts, exhaust the machine, or end the server."""
 
-import http.client
+import itertools
 import json
 import re
 import socket
-from contextlib import closing
+import time
+from contextlib import ExitStack
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.web.helpers import TINY, Client
+from tests.web.helpers import TINY, Client, running
+from tokenloom.web import app, serving
 from tokenloom.web import running as running_module
-from tokenloom.web.app import Playground, static_files
+from tokenloom.web.app import Playground
 from tokenloom.web.guard import HEADERS
 from tokenloom.web.library import Library
 from tokenloom.web.limits import Limits
 from tokenloom.web.requests import Draw, Encode, Table, parse
-from tokenloom.web.serving import Address, running
+from tokenloom.web.serving import Address
 
-STATIC = {path: content.decode() for path, content, _ in static_files()}
+STATIC = {file.name: file.read_text(encoding="utf-8") for file in (files("tokenloom.web") / "static").iterdir()}
+FOREIGN = ("http://evil.example", "null", "", "http://[", "http://[::1", "//", "http://127.0.0.1:99999999", "\xff")
 
 
 def test_only_this_machine_is_asked_for_by_default_and_others_are_warned_of() -> None:
@@ -32,11 +36,9 @@ def test_only_this_machine_is_asked_for_by_default_and_others_are_warned_of() ->
 
 @pytest.mark.parametrize("path", ["/", "/static/app.js", "/static/style.css", "/api/models", "/nothing"])
 def test_every_answer_forbids_what_is_not_of_this_server(client: Client, path: str) -> None:
-    with closing(http.client.HTTPConnection(client.host, timeout=20)) as connection:
-        connection.request("GET", path)
-        answer = connection.getresponse()
-    assert answer.status == (404 if path == "/nothing" else 200)
-    assert all(answer.headers[name] == value for name, value in HEADERS.items())
+    with client.open(path, b"", method="GET") as answer:
+        assert answer.status == (404 if path == "/nothing" else 200)
+    assert HEADERS.items() <= dict(answer.headers).items()
     assert re.search("^default-src 'none'(?!.*(unsafe|http:))", answer.headers["content-security-policy"])
 
 
@@ -48,8 +50,10 @@ def test_a_name_that_points_here_is_not_enough(client: Client) -> None:
 
 def test_only_this_page_may_post(client: Client) -> None:
     assert client.send("/api/table", b"{}", {"origin": client.url.rstrip("/")})[0] == 200
-    for header in ({"origin": "http://evil.example"}, {"origin": "null"}, {"content-type": "text/plain"}):
-        assert client.send("/api/table", b"{}", header)[0] == 403
+    for header in (*({"origin": origin} for origin in FOREIGN), {"content-type": "text/plain"}):
+        with client.open("/api/table", b"{}", header) as answer:
+            assert answer.status == 403
+        assert HEADERS.items() <= dict(answer.headers).items()
     assert client.send("/api/table", b"", method="GET")[0] == 405
 
 
@@ -72,11 +76,11 @@ def test_a_name_in_a_request_is_never_opened(client: Client, tmp_path: Path) -> 
 
 
 def test_no_field_of_a_sampler_reaches_a_file(client: Client, tmp_path: Path) -> None:
-    for text in (f"{tmp_path}/x", "../../etc/passwd", "ancestral:through=/etc/passwd", "greedy-tail:inner=os.system"):
-        for role in ("sampler", "corrector"):
-            last = client.draw(model=TINY, sampling={role: text})[-1]
-            assert last["kind"] == "error"
-            assert len(last["sentence"]) < 400
+    texts = (f"{tmp_path}/x", "../../etc/passwd", "ancestral:through=/etc/passwd", "greedy-tail:inner=os.system")
+    for text, role in itertools.product(texts, ("sampler", "corrector")):
+        last = client.draw(model=TINY, sampling={role: text})[-1]
+        assert last["kind"] == "error"
+        assert len(last["sentence"]) < 400
     assert not list(tmp_path.iterdir())
 
 
@@ -98,6 +102,24 @@ def test_ten_megabytes_are_refused_while_they_arrive(client: Client) -> None:
     assert client.ask("table")["states"] == 3
 
 
+def test_a_request_that_stops_in_its_header_is_closed(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One at its start, one in its header, one in its second request; one that is only slow is answered."""
+    monkeypatch.setattr(serving.ImpatientProtocol, "patience", 1.0)
+    whole = f"GET /api/models HTTP/1.1\r\nhost: {client.host}\r\n\r\n".encode()
+    with ExitStack() as stack:
+        address = client.host.split(":")
+        sockets = [stack.enter_context(socket.create_connection(address, timeout=20)) for _ in range(4)]  # type: ignore[arg-type]
+        for connection, part in zip(sockets, (b"", whole[:30], whole + whole[:30], whole[:30]), strict=True):
+            connection.sendall(part)
+        time.sleep(0.3)
+        sockets[-1].sendall(whole[30:])
+        time.sleep(1.2)
+        sockets[-1].sendall(whole)
+        answers = [b"".join(iter(partial(connection.recv, 65536), b"")) for connection in sockets[:3]]
+        assert [answer.count(b"HTTP/1.1 200") for answer in answers] == [0, 0, 1]
+        assert sockets[-1].recv(65536).count(b"HTTP/1.1 200") == 2
+
+
 @pytest.mark.parametrize(
     ("body", "sentence"),
     [
@@ -106,12 +128,13 @@ def test_ten_megabytes_are_refused_while_they_arrive(client: Client) -> None:
         (b"\xff\xfe", "is not JSON"),
         (b'{"model": 3}', "the option model of the request must be a text, got 3"),
         (b'{"model": "x", "seed": 1.5}', "the option seed of the request must be a whole number"),
-        (b'{"model": "x", "seed": 99999999999999999999999}', "does not fit into 64 bits"),
+        (b'{"model": "x", "seed": 99999999999999999999999}', "does not fit 64 bits"),
         (b'{"model": "x", "sampling": {"stepps": 3}}', "did you mean steps"),
-        (b'{"model": "x", "sampling": {"temperature": NaN}}', "NaN is not a number of JSON"),
+        (b'{"model": "x", "sampling": {"temperature": NaN}}', "NaN is not a finite number"),
         (b'{"model": "x", "sampling": 5}', "sampling must be a JSON object"),
+        (b'{"model": "x", "sampling": null}', "the option sampling of the request"),
         (b'{"model": "x", "held": [[1]]}', "the option held of the request"),
-        (b'{"model": "x", "held": [["a", 1]]}', "must be a list of pairs [position, token], got [['a', 1]]"),
+        (b'{"model": "x", "held": [["a", 1]]}', "a pair (a whole number, a whole number), got [['a', 1]]"),
         (b'{"model": "x", "begin": {"tokens": "abc", "t": 0}}', "the option tokens of begin"),
         (b'{"model": ' + b"[" * 100_000, "is not JSON"),
         (b'{"nonsense": 1}', "the request has no option 'nonsense'"),
@@ -141,7 +164,10 @@ def test_a_crash_of_one_request_does_not_end_the_server(
     with monkeypatch.context() as patched:
         patched.setattr(running_module, "python_lines", crash)
         last = client.draw(model=TINY)[-1]
-    assert last["kind"] == "error"
+        patched.setattr(app, "parse", crash)
+        with client.open("/api/table", b"{}") as answer:
+            assert (answer.status, last["kind"]) == (500, "error")
+    assert HEADERS.items() <= dict(answer.headers).items()
     assert "only this request is affected" in last["sentence"]
     assert "secret" not in last["sentence"]
     assert client.draw(model=TINY, sampling={"steps": 2})[-1]["kind"] == "end"
@@ -149,27 +175,26 @@ def test_a_crash_of_one_request_does_not_end_the_server(
 
 
 def test_a_drawing_that_takes_too_long_is_ended_with_a_sentence() -> None:
-    playground = Playground(Library([TINY]), Limits(seconds=1))
-    with running(playground) as url:
-        last = Client(url).draw(model=TINY, sampling={"steps": 1024})[-1]
+    with running(Playground(Library([TINY]), Limits(seconds=1))) as client:
+        last = client.draw(model=TINY, sampling={"steps": 1024})[-1]
     assert last["kind"] == "error"
     assert "this took longer than 1 seconds, the limit here; take fewer steps" in last["sentence"]
 
 
 def test_the_page_brings_everything_itself_and_writes_no_markup() -> None:
-    assert {"/", "/static/app.js", "/static/style.css"} <= set(STATIC)
-    for path, text in STATIC.items():
+    assert {"index.html", "app.js", "style.css"} <= set(STATIC)
+    for name, text in STATIC.items():
         outside = [link for link in re.findall(r"(?:https?:)?//[\w.-]+\.\w+", text) if "www.w3.org" not in link]
-        assert not outside, path
+        assert not outside, name
         assert not re.search(
             r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function|import\(", text
         )
-    html = STATIC["/"]
+    html = STATIC["index.html"]
     assert not re.findall(r"<script(?![^>]*src=)", html)
     assert " style=" not in html
     assert not re.findall(r"\son\w+=", html)
-    linked = re.findall(r'(?:src|href)="(/static/[^"]+)"', html)
-    modules = [f"/static/{module}" for text in STATIC.values() for module in re.findall(r'from "\./([\w.]+)"', text)]
+    linked = re.findall(r'(?:src|href)="/static/([^"]+)"', html)
+    modules = [module for text in STATIC.values() for module in re.findall(r'from "\./([\w.]+)"', text)]
     assert {*linked, *modules} <= set(STATIC)
 
 
@@ -193,7 +218,7 @@ def test_no_connection_leaves_the_machine(
 
 def test_a_library_knows_its_own_names_only() -> None:
     library = Library([TINY])
-    assert library.names == [TINY]
+    assert list(library) == [TINY]
     assert library[TINY].run() is library[TINY].run()  # loaded once
     with pytest.raises(ValueError, match="there is no model 'sudoku' here; did you mean sudoku4-udm-loo"):
         library["sudoku"]

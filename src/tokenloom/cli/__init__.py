@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from tokenloom import __version__
 
@@ -77,28 +77,21 @@ def app(args: Sequence[str]) -> "tyro.extras.SubcommandApp":
     """Return all commands; only the one that the arguments name is imported (and all of them to write completion)."""
     import tyro
 
-    from tokenloom.cli.registry import COMMANDS
-    from tokenloom.cli.summaries import summaries
+    from tokenloom.cli.registry import COMMANDS, made, summaries
 
-    lines = dict.fromkeys(COMMANDS.registered, "") | summaries(COMMANDS.folder, COMMANDS.group)
+    lines = dict.fromkeys(COMMANDS.registered, "") | summaries()
     completion = any(argument.startswith("--tyro-") for argument in args)
     commands = tyro.extras.SubcommandApp()
     for name, line in lines.items():
         mine = args if args[:1] == [name] else ()
-        commands.command(name=name)(command(name, mine) if mine or completion else _said(line))
+        try:
+            found = made(name, mine) if mine or completion else _said(line)
+        except ValueError as error:
+            if mine:
+                raise
+            found = _said(str(error))
+        commands.command(name=name)(found)
     return commands
-
-
-def command(name: str, args: Sequence[str]) -> Callable[..., Any]:
-    """Import a command; some take their defaults from what the arguments name."""
-    from tokenloom.cli.registry import made
-
-    try:
-        return made(name, args)
-    except ValueError as error:
-        if args:
-            raise
-        return _said(str(error))
 
 
 def _said(line: str) -> Callable[[], None]:

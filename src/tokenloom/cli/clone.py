@@ -13,7 +13,7 @@ from typing import Any
 import tyro
 
 from tokenloom.cli.registry import COMMANDS, factory
-from tokenloom.support.checks import nearest
+from tokenloom.support.words import nearest
 
 CLONE = Path(__file__).parents[3]
 

@@ -3,7 +3,7 @@
 import re
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -14,10 +14,10 @@ from rich.console import Console
 from rich.table import Table
 
 from tokenloom import __version__
-from tokenloom.cli.harness_tasks import evaluate_on_tasks
 from tokenloom.cli.ranks import ranks
 from tokenloom.cli.registry import COMMANDS, factory, read_ahead
 from tokenloom.evaluation.causal_lm import is_causal_lm, load_causal_lm
+from tokenloom.evaluation.harness import HarnessOptions, TaskReport, evaluate_tasks
 from tokenloom.evaluation.held_out import Fingerprint
 from tokenloom.evaluation.tasks import TASKS, EvaluationTask
 from tokenloom.evaluation.zero_shot import Cell, Progress, Settings, score_language_model, score_run
@@ -29,6 +29,50 @@ from tokenloom.support.files import check_writable, write_json
 
 Results = dict[str, dict[str, Cell]]
 """Row name -> column name -> figure."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Models to measure, and the place of their figures."""
+
+    runs: tyro.conf.Positional[tuple[str, ...]]
+    """Run folders, model folders or names of bundled models; for the likelihood also causal language models of Hugging
+    Face (a folder, a Hub name, or smollm2)."""
+    process: tuple[str, ...] = ()
+    """Measure each run under each of these processes; for models trained with --method any."""
+    out: str | None = None
+    """Folder for the figures; by default evaluation/ in the run."""
+    task: str = "likelihood"
+    """What to measure: likelihood, or a task such as sudoku; see --tasks for those of the evaluation harness."""
+
+    @property
+    def names(self) -> list[str]:
+        """Every run under every process."""
+        return [named(run, part) for run in self.runs for part in self.process or (None,)]
+
+
+@dataclass(frozen=True)
+class Likelihoods(Measured):
+    """A table of likelihoods."""
+
+    data: tuple[str, ...] = ()
+    """Text files, Hub names or kinds of data such as markov; by default what each run held out."""
+    settings: Annotated[Settings, tyro.conf.arg(name="")] = field(default_factory=Settings)
+    weights: Literal["ema", "raw", "both"] = "ema"
+    """Averaged weights, the raw ones of the newest checkpoint, or both."""
+    compile: bool = False
+    """Compile the network first (torch.compile), which takes up to a minute; for long runs on a GPU."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HarnessTasks(Measured):
+    """Tasks of the evaluation harness."""
+
+    tasks: tuple[str, ...]
+    """Names of its tasks, such as lambada_openai."""
+    options: Annotated[HarnessOptions, tyro.conf.arg(name="")] = field(default_factory=HarnessOptions)
+    limit: int | None = None
+    """Use only this many documents of each task."""
 
 
 @dataclass(frozen=True)
@@ -52,37 +96,26 @@ def evaluate_command(args: Sequence[str]) -> Callable[..., None]:
     return evaluate if task == "likelihood" else _task_command(TASKS[task])
 
 
-def evaluate(
-    runs: Annotated[tuple[str, ...], tyro.conf.Positional],
-    data: tuple[str, ...] = (),
-    settings: Annotated[Settings, tyro.conf.arg(name="")] = Settings(),  # noqa: B008
-    weights: Literal["ema", "raw", "both"] = "ema",
-    process: tuple[str, ...] = (),
-    compile: bool = False,
-    out: str | None = None,
-    task: str = "likelihood",
-) -> None:
+def evaluate(config: Annotated[Likelihoods, tyro.conf.arg(name="")]) -> None:
     """Measure the likelihood of held-out data under trained models (a bound; exact for autoregressive ones)."""
-    mine = ranks()
+    mine, names, settings = ranks(), config.names, config.settings
     display = Display(Console(file=sys.stderr, quiet=not mine.first))
-    names = [named(run, part) for run in runs for part in process or (None,)]
-    if not names:
-        raise ValueError("name at least one run folder")
     with display.status("loading"):
         models = [name for name in names if name == "smollm2" or (model_folder(name) is None and is_causal_lm(name))]
-        kinds: tuple[Weights, ...] = ("ema", "raw") if weights == "both" else (weights,)
+        kinds: tuple[Weights, ...] = ("ema", "raw") if config.weights == "both" else (config.weights,)
         paths = [name for name in names if name not in models]
-        opened = [placed(run, compile) for kind in kinds for run in open_runs(paths, kind)] if paths else []
+        found = [run for kind in kinds for run in open_runs(paths, kind)] if paths or not models else []
+        opened = [placed(run, config.compile) for run in found]
         workers = Workers(mine.rank, mine.count, mine.add)
         subjects = [_of_run(run, workers) for run in opened] + [_of_language_model(name) for name in models]
-    if out is not None:
-        subjects = [replace(subject, folder=Path(out)) for subject in subjects]
+    if config.out is not None:
+        subjects = [replace(subject, folder=Path(config.out)) for subject in subjects]
     for folder in {subject.folder for subject in subjects}:
         check_writable(folder)
     if settings.length is None and opened:
         settings = replace(settings, length=opened[0].length)
     with mine.together():
-        _score_all(subjects, data, settings, display, mine.first)
+        _score_all(subjects, config.data, settings, display, mine.first)
 
 
 def _of_run(run: Run, workers: Workers) -> Subject:
@@ -98,26 +131,37 @@ def _of_language_model(name: str) -> Subject:
 
 
 def _task_command(kind: type[EvaluationTask]) -> Callable[..., None]:
-    def evaluate(
-        runs: Annotated[tuple[str, ...], tyro.conf.Positional],
-        options: Annotated[Any, tyro.conf.arg(name=kind.name)] = kind(),  # noqa: B008
-        process: tuple[str, ...] = (),
-        task: str = kind.name,
-        out: str | None = None,
-    ) -> None:
-        options.run([named(run, part) for run in runs for part in process or (None,)], out)
+    def evaluate(measured: Annotated[Measured, tyro.conf.arg(name="")], options: Any = kind()) -> None:  # noqa: B008
+        options.run(measured.names, measured.out)
 
     evaluate.__annotations__["options"] = Annotated[kind, tyro.conf.arg(name=kind.name)]
-    evaluate.__doc__ = f"""{(kind.__doc__ or "").strip()}
-
-    Args:
-        runs: Run or model folders, or names of bundled models.
-        options: The task.
-        process: Each run under each of these processes; for models trained with --method any.
-        task: Which task this is.
-        out: Folder for the figures; by default evaluation/ in the first run.
-    """
+    evaluate.__doc__ = kind.__doc__
     return evaluate
+
+
+def evaluate_on_tasks(config: Annotated[HarnessTasks, tyro.conf.arg(name="")]) -> None:
+    """Run tasks of the language-model evaluation harness (lm_eval) on models."""
+    opened, console = open_runs(config.names), Console()
+    folders = [run.results if config.out is None else Path(config.out) for run in opened]
+    for folder in folders:
+        check_writable(folder)
+    for run, folder in zip(opened, folders, strict=True):
+        with Console(stderr=True).status(f"{run.name} answers"):
+            report = evaluate_tasks(run.model, config.tasks, config.options, limit=config.limit)
+        console.print(_harness_table(run.name, report))
+        for note in report.notes:
+            console.print(note, highlight=False)
+        record = {"provenance": run.provenance()} | report.record()
+        path = write_json(folder / f"harness-{run.name.replace('/', '-')}.json", record)
+        console.print(f"[dim]{path}[/]", highlight=False, soft_wrap=True)
+
+
+def _harness_table(name: str, report: TaskReport) -> Table:
+    table = Table("task", "metric", "value", "standard error", title=name, title_justify="left")
+    for figure in report.figures:
+        error = "-" if figure.standard_error is None else f"{figure.standard_error:.4f}"
+        table.add_row(figure.task, figure.metric, f"{figure.value:.4f}", error)
+    return table
 
 
 def _score_all(

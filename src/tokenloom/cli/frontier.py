@@ -78,7 +78,6 @@ def frontier(
 
 def report(records: list[Record], console: Console) -> None:
     """Print the comparison at matched entropy, and what to beware of."""
-    entropy = data_entropy(records)
     for record in records:
         if record["source"] != "model":
             figures = f"perplexity {record['perplexity']:.1f}, entropy {record['entropy']:.3f}"
@@ -86,7 +85,7 @@ def report(records: list[Record], console: Console) -> None:
     title = f"Judged by {records[0]['judge']}, {counted(records[-1]['samples'], 'sample')} per point"
     table = Table(title=title, title_justify="left")
     table.add_column("curve", overflow="fold")
-    for column in (f"perplexity at the data's entropy{'' if entropy is None else f' {entropy:.2f}'}", "lowest"):
+    for column in (f"perplexity at the data's entropy {data_entropy(records):.2f}", "lowest"):
         table.add_column(column, justify="right")
     for family, at_data, lowest in matched(records):
         table.add_row(family, "not reached" if at_data is None else f"{at_data:.1f}", f"{lowest:.1f}")

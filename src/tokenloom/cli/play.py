@@ -1,5 +1,6 @@
 """`tokenloom play`: the playground in the browser."""
 
+import webbrowser
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -45,18 +46,17 @@ def play(config: Annotated[PlayConfig, tyro.conf.arg(name="")]) -> None:
     try:
         with console.status("loading the models"):
             library = Library(config.models)
-            serving.share_cores(config.limits)
-            serving.warm_up(library)
+            serving.warm_up(library, config.limits)
         url = address.url(bound)
 
         def ready() -> None:
-            console.print(f"[bold]{url}[/]  {counted(len(library.names), 'model')}; Ctrl-C ends it", highlight=False)
+            console.print(f"[bold]{url}[/]  {counted(len(library), 'model')}; Ctrl-C ends it", highlight=False)
             if not address.is_local:
                 sentence = serving.OPEN.format(address=f"{config.host}:{bound.getsockname()[1]}")
                 console.print(f"[yellow]beware:[/] {escape(sentence)}", highlight=False, soft_wrap=True)
             if config.open:
-                serving.open_browser(url)
+                webbrowser.open(url)
 
-        serving.serve(Playground(library, config.limits, config.names), bound, ready)
+        serving.Server(Playground(library, config.limits, config.names), ready).run(sockets=[bound])
     finally:
         bound.close()

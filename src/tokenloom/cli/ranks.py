@@ -16,9 +16,6 @@ from torch import Tensor
 WAIT = datetime.timedelta(hours=24)
 """The longest wait for the slowest process; torchrun ends all of them when one dies."""
 
-VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "ROLE_RANK", "ROLE_WORLD_SIZE")
-"""The environment variables that torchrun sets, besides those that begin with TORCHELASTIC."""
-
 
 @dataclass(frozen=True)
 class Ranks:
@@ -26,10 +23,6 @@ class Ranks:
 
     rank: int = 0
     count: int = 1
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.rank < self.count:
-            raise ValueError(f"RANK must be in 0..{self.count - 1}, got {self.rank}; start processes with torchrun")
 
     @property
     def first(self) -> bool:
@@ -66,23 +59,13 @@ class Ranks:
         return total.to(tensor.device)
 
 
-@contextmanager
-def on_its_own() -> Iterator[None]:
-    """Hide the other ranks inside the block, for work that would otherwise join them."""
-    names = [name for name in os.environ if name in VARIABLES or name.startswith("TORCHELASTIC")]
-    hidden = {name: os.environ.pop(name) for name in names}
-    try:
-        yield
-    finally:
-        os.environ.update(hidden)
-
-
 def ranks() -> Ranks:
     """Return rank and world size from the environment, else those of a single process."""
-    found = []
-    for name, alone in (("RANK", "0"), ("WORLD_SIZE", "1")):
-        text = os.environ.get(name, alone)
+    texts = {"RANK": os.environ.get("RANK", "0"), "WORLD_SIZE": os.environ.get("WORLD_SIZE", "1")}
+    for name, text in texts.items():
         if not text.isdigit():
             raise ValueError(f"{name} must be a whole number, as torchrun sets it, got {text!r}")
-        found.append(int(text))
-    return Ranks(*found)
+    rank, count = map(int, texts.values())
+    if rank >= count:
+        raise ValueError(f"RANK must be in 0..{count - 1}, got {rank}; start processes with torchrun")
+    return Ranks(rank, count)

@@ -8,7 +8,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 from warnings import catch_warnings, simplefilter
 
 import torch
@@ -22,17 +22,18 @@ from tokenloom.cells import PROCESSES
 from tokenloom.cli.given import read_given
 from tokenloom.cli.ranks import ranks
 from tokenloom.cli.registry import COMMANDS
-from tokenloom.cli.sample_shards import is_folder, write_shards
-from tokenloom.cli.samples_file import check_out, write_samples
+from tokenloom.cli.sample_files import check_out, write_samples, write_shards
 from tokenloom.data.decoder import Decoder
 from tokenloom.data.view import decoder_of, frame
 from tokenloom.data.view import draw as draw_tokens
 from tokenloom.drawing.randomness import derive_seed
 from tokenloom.evaluation.sizes import check_sampling
 from tokenloom.models.opening import named, open_run, placed
+from tokenloom.models.threads import fit_threads
 from tokenloom.samplers import CORRECTORS, PREDICTORS, Samples, Step
 from tokenloom.samplers.options import SamplerOptions
 from tokenloom.samplers.run import OnStep
+from tokenloom.support.checks import check_least
 from tokenloom.support.display import Display
 from tokenloom.support.words import counted
 
@@ -72,6 +73,9 @@ class SampleConfig:
     shard: int = 1000
     """Samples per file of a folder."""
 
+    def __post_init__(self) -> None:
+        check_least(self, num=1, batch=1, shard=1)
+
     @property
     def settings(self) -> SamplerOptions:
         """The sampler's settings, with the corrector that --corrector-steps asks for."""
@@ -85,6 +89,14 @@ class SampleConfig:
         kernel = "informed" if named == "none" else named
         return replace(self.sampling, corrector=f"{kernel}{',' if ':' in kernel else ':'}steps={steps}")
 
+    @property
+    def in_shards(self) -> bool:
+        """True if --out names a folder: it is one, or has no ending."""
+        found = self.out is not None and (self.out.is_dir() or not self.out.suffix)
+        if found and (self.watch or self.json):
+            raise ValueError("samples in a folder are neither watched nor printed; leave out --watch and --json")
+        return found
+
 
 @COMMANDS.register("sample")
 def sample(config: Annotated[SampleConfig, tyro.conf.arg(name="")]) -> None:
@@ -92,20 +104,19 @@ def sample(config: Annotated[SampleConfig, tyro.conf.arg(name="")]) -> None:
     if "list" in (config.sampling.sampler, config.sampling.corrector):
         list_samplers()
         return
-    if config.num < 1 or config.batch < 1:
-        raise ValueError(f"--num and --batch must be at least 1, got {config.num} and {config.batch}")
     display = Display(Console(file=sys.stderr))
     with display.status("loading the model"):
         run = placed(open_run(named(config.run, config.process)), config.compile)
     given, length = read_given(run.model, config.prompt, config.infill, config.length)
-    settings, decoder = config.settings, decoder_of(run.model)
-    options = {key: value for key, value in asdict(config).items() if key not in ("watch", "json", "out", "shard")}
-    del options["sampling"]
-    provenance = run.provenance() | {"options": options | asdict(settings)}
-    folder = config.out if is_folder(config.out) else None
-    at_once = config.num if folder is None else min(config.num, config.shard)
+    settings, decoder, in_shards = config.settings, decoder_of(run.model), config.in_shards
+    at_once = min(config.num, config.shard) if in_shards else config.num
     check_sampling(run.model, at_once, config.batch, settings.steps, length)
+    with display.status("choosing the number of threads"):
+        fit_threads(run.model, min(config.num, config.batch), length)
     sampler = settings.sampler_value()
+    shown = ("watch", "json", "out", "shard", "sampling")  # change no row, or are among the settings
+    options = {key: value for key, value in asdict(config).items() if key not in shown}
+    provenance = run.provenance() | {"options": options | asdict(settings)}
 
     def draw(rows: range, on_step: OnStep | None = None) -> Samples:
         """Draw some rows, each with random numbers of its own."""
@@ -113,50 +124,51 @@ def sample(config: Annotated[SampleConfig, tyro.conf.arg(name="")]) -> None:
         samples = sampler.run(run.model, len(rows), length=length, given=given, generator=generator, on_step=on_step)
         return replace(samples, tokens=samples.tokens.cpu())
 
-    if folder is not None:
-        if config.shard < 1:
-            raise ValueError(f"--shard must be at least 1, got {config.shard}")
-        if config.watch or config.json:
-            raise ValueError(
-                "samples that go to a folder are neither watched nor printed; leave out --watch and --json"
-            )
+    if config.out is not None and in_shards:
+        about = {"provenance": provenance, "shard": config.shard}
         with _noted(display):
-            about = {"provenance": provenance, "shard": config.shard}
-            write_shards(folder, about, config.num, config.batch, draw, decoder, display)
+            write_shards(config.out, about, config.num, config.batch, draw, decoder, display)
         return
     if ranks().count > 1:
         raise ValueError("several processes write their samples to a folder; name one with --out samples/")
     if config.out is not None:
         check_out(config.out, decoder, length)
+    flags = None if given is None else given[1].tolist()
+    record, tokens = _draw_all(config, draw, display, decoder, flags)
+    if config.out is not None:
+        write_samples(config.out, record | {"provenance": provenance}, tokens, run.model.process.vocab_size)
+    if config.json:
+        print(json_library.dumps(record | {"provenance": provenance}))
+    else:
+        _print_samples(record, decoder)
+
+
+def _draw_all(
+    config: SampleConfig, draw: Callable[..., Samples], display: Display, decoder: Decoder, flags: list[bool] | None
+) -> tuple[dict[str, Any], Tensor]:
+    """Draw all rows, batch by batch, and return their record and their tokens."""
     parts, cost, start = [], 0, time.perf_counter()
     with _noted(display), nullcontext() if config.watch else display.status("sampling"):
         for first in range(0, config.num, config.batch):
             rows = range(first, min(first + config.batch, config.num))
             share = partial(_show_share, display, config.num, rows)
             watched = config.watch and first == 0
-            with watching(decoder, given) if watched else nullcontext(share) as on_step:
+            with watching(decoder, flags) if watched else nullcontext(share) as on_step:
                 samples = draw(rows, on_step)
             parts.append(samples.tokens)
             cost += int(samples.evaluations.sum())
-    tokens, evaluations, seconds = torch.cat(parts), cost / config.num, (time.perf_counter() - start) / config.num
-    record = {
-        "samples": decoder(tokens),
-        "tokens": tokens.tolist(),
-        "evaluations": evaluations,
-        "seconds_per_sample": round(seconds, 4),
-        "provenance": provenance,
-    }
-    if config.out is not None:
-        write_samples(config.out, record, tokens, run.model.process.vocab_size)
-    if config.json:
-        print(json_library.dumps(record))
-        return
+    tokens, seconds = torch.cat(parts), (time.perf_counter() - start) / config.num
+    record = {"samples": decoder(tokens), "tokens": tokens.tolist(), "evaluations": cost / config.num}
+    return record | {"seconds_per_sample": round(seconds, 4)}, tokens
+
+
+def _print_samples(record: dict[str, Any], decoder: Decoder) -> None:
     console = Console()
-    for index, row in enumerate(tokens.tolist()):
+    for index, row in enumerate(record["tokens"]):
         console.print(f"[dim]── {index}[/]", highlight=False)
         console.print(draw_tokens(decoder, row), soft_wrap=True)
-    each = f"{evaluations:.1f} evaluations each, {seconds:.2f} s each"
-    console.print(f"[dim]{counted(config.num, 'sequence')}, {each}[/]", highlight=False)
+    each = f"{record['evaluations']:.1f} evaluations each, {record['seconds_per_sample']:.2f} s each"
+    console.print(f"[dim]{counted(len(record['tokens']), 'sequence')}, {each}[/]", highlight=False)
 
 
 @contextmanager
@@ -175,9 +187,8 @@ def _show_share(display: Display, num: int, rows: range, step: Step) -> None:
 
 
 @contextmanager
-def watching(decoder: Decoder, given: tuple[Tensor, Tensor] | None) -> Iterator[Callable[[Step], None]]:
-    """Yield a callback that shows the first sequence of every step in a live view."""
-    flags = None if given is None else given[1].tolist()
+def watching(decoder: Decoder, flags: list[bool] | None) -> Iterator[Callable[[Step], None]]:
+    """Yield a callback that shows the first sequence of every step in a live view, with `flags` of given tokens."""
     with Live(console=Console(), refresh_per_second=20) as live:
 
         def show(step: Step) -> None:

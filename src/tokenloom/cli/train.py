@@ -1,6 +1,5 @@
 """`tokenloom train`: train any method on any data with one command."""
 
-import os
 import shlex
 import sys
 from collections.abc import Callable, Sequence
@@ -13,17 +12,16 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
+from tokenloom.cli.ranks import ranks
 from tokenloom.cli.registry import COMMANDS, factory, read_ahead
 from tokenloom.data.base import SOURCES
 from tokenloom.nn.base import NETWORKS
-from tokenloom.support.files import check_writable
 from tokenloom.support.words import counted
-from tokenloom.training.beginning import settings_from
 from tokenloom.training.build import resolve
 from tokenloom.training.config import TrainConfig, read_config
 from tokenloom.training.loop import Result
 from tokenloom.training.loop import train as run_training
-from tokenloom.training.recipes import recipe
+from tokenloom.training.recipes import recipe, settings_from
 from tokenloom.training.reporting import Reporter
 from tokenloom.training.snapshot import check_free
 
@@ -43,22 +41,19 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
         options = [argument.partition("=")[0] for argument in args if argument.startswith("--")]
         given = [option.removeprefix("--").replace("-", "_") for option in options]
         resolved = resolve(replace(settings, fit=tuple(name for name in settings.fit if name not in given)))
-        folder, first = Path(resolved.out or ""), os.environ.get("RANK", "0") == "0"
+        folder, first = Path(resolved.out or ""), ranks().first
+        reporter = Reporter(quiet=not first)
         if resume is None:
             check_free(folder)
-        check_writable(folder)
         try:
-            result = run_training(resolved, resume is not None, Reporter(quiet=not first))
+            result = run_training(resolved, resume is not None, reporter)
         finally:
             with suppress(OSError):
                 folder.rmdir()  # only an empty folder can be removed: a run that never began
         if result is not None and first:
             Console().print(result_table(resolved, result))
         if result is not None and result.stopped_by is not None:
-            Console(stderr=True).print(
-                f"interrupted; resume with: tokenloom train --resume {shlex.quote(str(result.folder))}",
-                highlight=False, markup=False, soft_wrap=True,
-            )  # fmt: skip
+            reporter.say(f"interrupted; resume with: tokenloom train --resume {shlex.quote(str(result.folder))}")
             sys.exit(128 + result.stopped_by)
 
     return train
@@ -66,30 +61,25 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
 
 def _default(args: Sequence[str]) -> TrainConfig:
     """Read --resume, else --config, else --from, else --recipe ahead, so that their values show as defaults."""
-    named = {key: read_ahead(args, key) for key in ("--resume", "--config", "--from", "--recipe")}
-    if named["--resume"] is not None:
-        folder = Path(named["--resume"])
-        if not (folder / "config.json").is_file():
-            raise ValueError(f"{folder} is not a run to resume: it holds no config.json")
-        return replace(read_config(folder / "config.json"), out=str(folder))
-    if named["--config"] is not None:
-        config = replace(read_config(Path(named["--config"])), out=None)
-    elif named["--from"] is not None:
-        config = settings_from(named["--from"])
+    if (run := read_ahead(args, "--resume")) is not None:
+        path = Path(run) / "config.json"
+        if not path.is_file():
+            raise ValueError(f"{run} is not a run to resume: it holds no config.json")
+        return replace(read_config(path), out=run)
+    if (file := read_ahead(args, "--config")) is not None:
+        config = replace(read_config(Path(file)), out=None)
+    elif (model := read_ahead(args, "--from")) is not None:
+        config = settings_from(model)
     else:
-        config = recipe(named["--recipe"] or "markov")
-    data, network = read_ahead(args, "--data.kind"), read_ahead(args, "--network.kind")
-    if data is not None and data != config.data.kind:
-        config = replace(config, data=_like(SOURCES[data](kind=data), config.data))
-    if network is not None and network != config.network.kind:
-        config = replace(config, network=_like(NETWORKS[network].Options(kind=network), config.network))
+        config = recipe(read_ahead(args, "--recipe") or "markov")
+    for part in ("data", "network"):
+        kind, before = read_ahead(args, f"--{part}.kind"), getattr(config, part)
+        if kind is not None and kind != before.kind:  # options of another kind keep what the two have in common
+            fresh: Any = SOURCES[kind](kind=kind) if part == "data" else NETWORKS[kind].Options(kind=kind)
+            shared = {item.name for item in fields(fresh)} & {item.name for item in fields(before)} - {"kind"}
+            changed = replace(fresh, **{name: getattr(before, name) for name in shared})
+            config = replace(config, **{part: changed})
     return config
-
-
-def _like(fresh: Any, before: Any) -> Any:
-    """Carry over to options of another kind what the two have in common."""
-    shared = {item.name for item in fields(fresh)} & {item.name for item in fields(before)} - {"kind"}
-    return replace(fresh, **{name: getattr(before, name) for name in shared})
 
 
 def result_table(config: TrainConfig, result: Result) -> Table:

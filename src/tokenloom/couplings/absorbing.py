@@ -60,7 +60,7 @@ class Absorbing(Lifted, Chain):
         return Mixture(weights, x_s.tokens, x_0, process.masses.law(x_s, x_s.t))
 
     def hold(self, process: "Process", noisy: Noisy) -> Noisy:
-        """U is moved aside where it equals a given token: a token other than U is clean to the network."""
+        """Replace U where it equals a given token: a network reads a token other than U as clean."""
         if noisy.aux is None or noisy.given is None:
             return noisy
         same = noisy.given & (noisy.aux == noisy.tokens)

@@ -51,7 +51,7 @@ class Coupling(ABC):
         return noisy.alpha_t.double()[:, None].expand(noisy.tokens.shape)
 
     def remains(self, process: "Process", noisy: Noisy) -> PerPosition:
-        """Return the probability that corruption leaves a token: the level, unless the network does not see it."""
+        """Return the probability that corruption keeps the clean token: `level`, unless a network cannot see it."""
         return self.level(process, noisy)
 
     def law(self, process: "Process", noisy: Noisy) -> Law:
@@ -164,7 +164,7 @@ class Lifted(OneWay):
         """Redraw the auxiliary variable given x_0 and x_s, in the Markov chain of the same noise."""
 
     def hold(self, process: "Process", noisy: Noisy) -> Noisy:
-        """Make what is shown of given positions agree with their being clean."""
+        """Change the auxiliary variable where a position is given, so that it does not call a clean token lost."""
         return noisy
 
 

@@ -24,8 +24,8 @@ class Capabilities:
 
     @cached_property
     def path(self) -> Coupling:
-        """The coupling as its steps are taken: under a point mass the Markov and the maximal coupling are one process,
-        and the second never draws noise."""
+        """The coupling that steps are taken with: under a point mass Markov and maximal coupling are one process, and
+        the second never draws noise."""
         return Maximal() if isinstance(self.coupling, Markov) and self._is_point else self.coupling
 
     @cached_property

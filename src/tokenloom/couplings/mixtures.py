@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn.functional import one_hot, pad
 
 from tokenloom.drawing.categorical import draw_each, draw_where, invert, probabilities
 from tokenloom.drawing.randomness import Randomness, uniform_pair
@@ -39,9 +40,9 @@ class Branches:
         states = noise_law.shape[-1]
         if self.prediction.is_floating_point():
             nu = torch.softmax(self.prediction, -1, dtype=torch.float64)
-            nu = torch.nn.functional.pad(nu, (0, states - nu.shape[-1]))
+            nu = pad(nu, (0, states - nu.shape[-1]))
         else:
-            nu = torch.nn.functional.one_hot(self.prediction, states).double()
+            nu = one_hot(self.prediction, states).double()
         stay, prediction, noise = (weight.unsqueeze(-1) for weight in self.weights.unbind(-1))
         return (prediction * nu + noise * noise_law).scatter_add(-1, self.stay.unsqueeze(-1), stay.to(nu.dtype))
 
@@ -95,7 +96,8 @@ class Rates(Branches):
 
     def _other_tokens(self) -> Float[Tensor, "batch length vocab"]:
         """Return the prediction's probabilities, with 0 at x_t."""
-        nu = probabilities(self.prediction)
+        known = not self.prediction.is_floating_point()
+        nu = one_hot(self.prediction, self.noise.num_states).float() if known else probabilities(self.prediction)
         is_token = self.stay < nu.shape[-1]
         index = torch.where(is_token, self.stay, 0).unsqueeze(-1)
         return nu.scatter(-1, index, torch.where(is_token.unsqueeze(-1), 0, nu.gather(-1, index)))
@@ -103,5 +105,4 @@ class Rates(Branches):
 
 def branches(stay: Tensor, prediction: Tensor, noise: Tensor) -> Float[Tensor, "batch length 3"]:
     """Stack the three weights, broadcast against each other."""
-    zero = torch.zeros_like(stay + prediction + noise)
-    return torch.stack([stay + zero, prediction + zero, noise + zero], -1)
+    return torch.stack(torch.broadcast_tensors(stay, prediction, noise), -1)  # type: ignore[no-untyped-call]

@@ -116,7 +116,7 @@ def _weights(
 
 
 def _held(noisy: Noisy, stay: Tensor, predicted: Tensor, noise: Tensor, held: float) -> Tensor:
-    """Return the three weights, where given positions do nothing but stay."""
+    """Stack the three weights; a given position only stays, with the weight `held`."""
     weights = branches(stay, predicted, noise)
     if noisy.given is None:
         return weights

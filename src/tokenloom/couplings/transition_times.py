@@ -25,7 +25,7 @@ from tokenloom.drawing.randomness import Randomness, uniform
 from tokenloom.noise.base import check_mask_id
 from tokenloom.noise.law import Law
 from tokenloom.state import Noisy
-from tokenloom.types import Auxiliary, PerPosition, PerRow, Tokens, sealed
+from tokenloom.types import Auxiliary, Flags, PerPosition, PerRow, Tokens, sealed
 
 if TYPE_CHECKING:
     from tokenloom.process import Process
@@ -55,10 +55,13 @@ class TransitionTimes(Timed, Chain):
         return replace(noisy, aux=process.masses.time_at_lost((1 - noisy.alpha_t[:, None]) * u).clamp(max=1))
 
     def resample(self, process: "Process", x_0: Tokens, x_s: Noisy, generator: Randomness | None) -> Auxiliary:
-        shape, device = tuple(x_0.shape), x_0.device
+        number = uniform(tuple(x_0.shape), generator, x_0.device)
+        return self.times_of(process, x_s, number < probability_lost(process, x_0, x_s), generator)
+
+    def times_of(self, process: "Process", x_s: Noisy, lost: Flags, generator: Randomness | None) -> Auxiliary:
+        """Draw tau given which tokens are lost by the time of a state."""
         alpha, bound = x_s.alpha_t.double()[:, None], x_s.t.double()[:, None]
-        lost = uniform(shape, generator, device) < probability_lost(process, x_0, x_s)
-        u = uniform(shape, generator, device)
+        u = uniform(tuple(lost.shape), generator, lost.device)
         before = process.masses.time_at_lost((1 - alpha) * u).minimum(bound)
         # strictly after s, whatever the inverse rounds to: a kept token must not count as lost
         after = process.masses.time_at_lost(1 - alpha * u).maximum(bound.nextafter(bound + 1))

@@ -50,14 +50,11 @@ class Dataset:
 
     def __post_init__(self) -> None:
         for split, table in (("training", self.train), ("validation", self.valid)):
+            shape = list(table.shape)
             if table.ndim != 2 or table.is_floating_point() or not len(table):
-                raise ValueError(
-                    f"the {split} split of {self.name} is empty or not a table of tokens: {list(table.shape)}"
-                )
-        if self.train.shape[1] != self.valid.shape[1]:
-            raise ValueError(
-                f"the splits of {self.name} differ in length: {self.train.shape[1]} and {self.valid.shape[1]}"
-            )
+                raise ValueError(f"the {split} split of {self.name} is empty or not a table of tokens: {shape}")
+            if shape[1] != self.length:
+                raise ValueError(f"the splits of {self.name} differ in length: {self.length} and {shape[1]}")
 
     @property
     def length(self) -> int:
@@ -110,7 +107,9 @@ class Source(ABC):
 
     def at(self, path: str) -> "Source":
         """Return the same kind of data from another file or folder."""
-        raise ValueError(f"{self.kind} data is generated and not read from a file, got {path}")
+        if not hasattr(self, "path"):
+            raise ValueError(f"{self.kind} data is generated and not read from a file, got {path}")
+        return type(self)(**vars(self) | {"path": path})
 
     def record(self) -> dict[str, Any]:
         """Return the source as JSON, for `source_of`."""

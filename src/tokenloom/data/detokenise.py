@@ -14,16 +14,11 @@ is for.
 
 import re
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, get_args
 
-from tokenloom.support.checks import nearest
+from tokenloom.support.words import nearest
 
 Detokeniser = Literal["none", "wikitext", "ptb", "lm1b", "lambada", "scientific_papers"]
-
-
-def _rule(pattern: str, replacement: str | Callable[[re.Match[str]], str]) -> Callable[[str], str]:
-    compiled = re.compile(pattern, re.MULTILINE)
-    return lambda text: compiled.sub(replacement, text)
 
 
 def _heading(match: re.Match[str]) -> str:
@@ -31,50 +26,43 @@ def _heading(match: re.Match[str]) -> str:
     return f"{level} {match[2]} {level}" if len(match[1]) == len(match[3]) else match[0]
 
 
+# After a plural a lone ' is its genitive, not an opening quotation mark.
 _NO_PLURAL = r"(?:(?<!s )|(?<=\b[iIaA]s )|(?<=\b(?:its|his|was|has) )|(?<=\b[tT]his ))"
-"""After a plural a lone ' is its genitive, not an opening quotation mark."""
+_SINGLE_QUOTES = rf"(?<![^\s(\[\"]){_NO_PLURAL}' ((?:[^'\n]|(?<=[\w>])'(?=\w)){{1,80}}?) '(?=[\s,.;:!?)\]\"]|$)"
 
-_EDGES = _rule(r"^ +| +$", "")
-_SEPARATORS = _rule(r" @([-,.])@(?: |$)", r"\1")
-_HEADINGS = _rule(r"^((?:= )+)([^=\n].*?)((?: =)+)$", _heading)
-_QUOTES = _rule(r"(?<![^\s(\[])\" ([^\"\n]+?) \"(?=[\s,.;:!?)\]]|$)", r'"\1"')
-_SINGLE_QUOTES = _rule(
-    rf"(?<![^\s(\[\"]){_NO_PLURAL}' ((?:[^'\n]|(?<=[\w>])'(?=\w)){{1,80}}?) '(?=[\s,.;:!?)\]\"]|$)", r"'\1'"
+_EVERY = "wikitext ptb lm1b lambada scientific_papers"
+_RULES: tuple[tuple[str, str, str | Callable[[re.Match[str]], str]], ...] = (
+    ("wikitext", r" @([-,.])@(?: |$)", r"\1"),  # 1 @,@ 000
+    (_EVERY, r"^ +| +$", ""),
+    ("wikitext", r"^((?:= )+)([^=\n].*?)((?: =)+)$", _heading),
+    ("ptb", r"\\(?=[/*])", ""),
+    ("lm1b", r"\b(https?) : / / ?", r"\1://"),
+    ("lambada", "[\u201c\u201d]", '"'),  # curly quotation marks
+    ("lambada", "[\u2018\u2019]", "'"),
+    ("lambada scientific_papers", r"`` ?| ?''(?=[\s,.;:!?)\]]|$)", '"'),
+    (_EVERY, r"(?<=[(\[{]) +| +(?=[)\]}])", ""),
+    (_EVERY, r"(?<![^\s(\[])\" ([^\"\n]+?) \"(?=[\s,.;:!?)\]]|$)", r'"\1"'),
+    (_EVERY, r"(?<=\S) ('(?:s|t|m|d|re|ve|ll)|n't)(?!\w)", r"\1"),  # it 's, do n't
+    (_EVERY, r"(?<!\S)' (?=\d0s)", "'"),  # ' 70s
+    (_EVERY, _SINGLE_QUOTES, r"'\1'"),
+    (_EVERY, r"(?<=\ws) '(?= |$)", "'"),  # traders '
+    (_EVERY, r"(?<=\w) / (?=\w)", "/"),
+    (_EVERY, r"(?<=\S) +([,;:!?]|\.+)(?=[\s\"')\]}]|$)", r"\1"),
+    (_EVERY, r"(?<![^\s(\"])([$£€#]) (?=[\d<]|N\b)", r"\1"),
+    (_EVERY, r"(?<=[\dN]) %", "%"),
+    ("wikitext", r"(?<=\d) (?=[°\u2032\u2033])|(?<=\d °) ", ""),  # degrees, minutes, seconds
+    ("wikitext", r"(?<=\d) (\u2013) (?=\d)", r"\1"),  # an en dash between numbers
+    ("ptb", r"\bN\b", "1"),
+    ("ptb", "<unk>", "?"),
 )
-_BACKTICKS = _rule(r"`` ?| ?''(?=[\s,.;:!?)\]]|$)", '"')
-_CURLY = _rule("[\u201c\u201d]", '"')
-_CURLY_SINGLE = _rule("[\u2018\u2019]", "'")
-_CONTRACTIONS = _rule(r"(?<=\S) ('(?:s|t|m|d|re|ve|ll)|n't)(?!\w)", r"\1")
-_POSSESSIVES = _rule(r"(?<=\ws) '(?= |$)", "'")
-_DECADES = _rule(r"(?<!\S)' (?=\d0s)", "'")
-_BRACKETS = _rule(r"(?<=[(\[{]) +| +(?=[)\]}])", "")
-_ADDRESSES = _rule(r"\b(https?) : / / ?", r"\1://")
-_SLASHES = _rule(r"(?<=\w) / (?=\w)", "/")
-_PUNCTUATION = _rule(r"(?<=\S) +([,;:!?]|\.+)(?=[\s\"')\]}]|$)", r"\1")
-_CURRENCY = _rule(r"(?<![^\s(\"])([$£€#]) (?=[\d<]|N\b)", r"\1")
-_PERCENT = _rule(r"(?<=[\dN]) %", "%")
-_DEGREES = _rule(r"(?<=\d) (?=[°\u2032\u2033])|(?<=\d °) ", "")  # degrees, minutes, seconds
-_RANGES = _rule(r"(?<=\d) (\u2013) (?=\d)", r"\1")  # an en dash between numbers
-_ESCAPES = _rule(r"\\(?=[/*])", "")
-_NUMBERS = _rule(r"\bN\b", "1")
-_UNKNOWN = _rule("<unk>", "?")
-
-_QUOTATIONS = (_BRACKETS, _QUOTES, _CONTRACTIONS, _DECADES, _SINGLE_QUOTES, _POSSESSIVES)
-_ENGLISH = (*_QUOTATIONS, _SLASHES, _PUNCTUATION, _CURRENCY, _PERCENT)
-_RULES: dict[str, tuple[Callable[[str], str], ...]] = {
-    "none": (),
-    "wikitext": (_SEPARATORS, _EDGES, _HEADINGS, *_ENGLISH, _DEGREES, _RANGES),
-    "ptb": (_EDGES, _ESCAPES, *_ENGLISH, _NUMBERS, _UNKNOWN),
-    "lm1b": (_EDGES, _ADDRESSES, *_ENGLISH),
-    "lambada": (_EDGES, _CURLY, _CURLY_SINGLE, _BACKTICKS, *_ENGLISH),
-    "scientific_papers": (_EDGES, _BACKTICKS, *_ENGLISH),
-}
+"""The data sets that a rule is for, its pattern and the replacement, in the order in which they are applied."""
 
 
 def detokenise(text: str, name: Detokeniser) -> str:
     """Return a document of an evaluation set as plain text."""
-    if name not in _RULES:
-        raise ValueError(f"unknown detokeniser {name}; {nearest(name, _RULES)}")
-    for rule in _RULES[name]:
-        text = rule(text)
+    if name not in get_args(Detokeniser):
+        raise ValueError(f"unknown detokeniser {name}; {nearest(name, get_args(Detokeniser))}")
+    for names, pattern, replacement in _RULES:
+        if name in names.split():
+            text = re.sub(pattern, replacement, text, flags=re.MULTILINE)
     return text

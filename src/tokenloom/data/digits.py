@@ -3,7 +3,7 @@
 import gzip
 import hashlib
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -33,9 +33,6 @@ class DigitsSource(Source):
     def __post_init__(self) -> None:
         if not 2 <= self.levels <= 256:
             raise ValueError(f"levels must be in 2..256, got {self.levels}")
-
-    def at(self, path: str) -> Source:
-        return replace(self, path=path)
 
     def decoder(self, vocab_size: int, length: int) -> Decoder:
         return shades(vocab_size, math.isqrt(length))

@@ -1,13 +1,14 @@
-r"""Documents of files: plain text, JSON lines and parquet.
+r"""Documents of files (plain text, JSON lines and parquet), and of data sets of the Hub, split as the field does.
 
 A document is a `.txt` file or what stands between its `<|endoftext|>` lines, a line of `.jsonl` or a row of `.parquet`
-(field `text`); white space alone is not a document.
+(field `text`), or a row of a data set; white space alone is not a document.
 """
 
 import gzip
+import hashlib
 import json
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -15,9 +16,10 @@ from typing import Any
 
 from tokenloom.data.token_cache import digest
 from tokenloom.models.tokenizer import END_OF_TEXT
-from tokenloom.support.checks import nearest
 from tokenloom.support.extras import optional
+from tokenloom.support.hub import hub_or_cache
 from tokenloom.support.reading import file_sum
+from tokenloom.support.words import nearest
 
 SUFFIXES = (".txt", ".txt.gz", ".jsonl", ".jsonl.gz", ".parquet")
 
@@ -33,8 +35,33 @@ class Corpus:
     """The name of each part by the sha256 of its content."""
 
 
-def text_files(source: str | Path, names: Iterable[str]) -> list[Path]:
-    """Return the readable files of a path, sorted; `names` are what else the user may have meant."""
+@dataclass(frozen=True)
+class HubText:
+    """A data set of the Hub; if `exported`, the Hub's own parquet export is read, as the data set is a script."""
+
+    path: str
+    config: str | None
+    field: str
+    train: str
+    valid: str
+    exported: bool = False
+
+
+HUB = {
+    "lm1b": HubText("billion-word-benchmark/lm1b", "plain_text", "text", "train", "test", exported=True),
+    "openwebtext": HubText("Skylion007/openwebtext", None, "text", "train[:-100000]", "train[-100000:]"),
+    "wikitext": HubText("Salesforce/wikitext", "wikitext-103-raw-v1", "text", "train", "validation"),
+    "ptb": HubText("ptb-text-only/ptb_text_only", "penn_treebank", "sentence", "train", "validation", exported=True),
+    "ag_news": HubText("fancyzhx/ag_news", None, "text", "train", "test"),
+    "lambada": HubText("cimec/lambada", None, "text", "train", "validation"),
+    "scientific_papers/pubmed": HubText(
+        "armanc/scientific_papers", "pubmed", "article", "train", "validation", exported=True
+    ),
+}
+
+
+def text_files(source: str | Path) -> list[Path]:
+    """Return the readable files of a path, sorted."""
     path = Path(source)
     if path.is_dir():
         found = sorted(file for file in path.rglob("*") if file.is_file() and file.name.endswith(SUFFIXES))
@@ -42,7 +69,7 @@ def text_files(source: str | Path, names: Iterable[str]) -> list[Path]:
             raise ValueError(f"the folder {path} has no file that ends in {', '.join(SUFFIXES)}")
         return found
     if not path.is_file():
-        raise ValueError(f"there is no file, folder or data set {source}; {nearest(str(source), names)}")
+        raise ValueError(f"there is no file, folder or data set {source}; {nearest(str(source), HUB)}")
     if not path.name.endswith(SUFFIXES):
         raise ValueError(f"{path} is not text that can be read; its name must end in {', '.join(SUFFIXES)}")
     return [path]
@@ -66,6 +93,37 @@ def corpus_of(files: list[Path], name: str) -> Corpus:
     return Corpus(name, digest(*chain(*parts)), read, dict(zip(contents, map(str, files), strict=True)))
 
 
+def hub_corpus(name: str, split: str, title: str, directory: Path, hub_root: Path | None) -> Corpus:
+    """Return one split of a data set of the Hub, or of its copy under `hub_root`."""
+    entry = HUB[name]
+    part = entry.train if split == "train" else entry.valid
+    path = entry.path if hub_root is None else str(hub_root / entry.path)
+    library = optional("datasets", "text")
+    files = {part: f"{entry.config}/{part}/*.parquet"} if entry.exported else None
+    revision = "refs/convert/parquet" if entry.exported and hub_root is None else None
+    config = None if entry.exported else entry.config
+    try:
+        with hub_or_cache(local=hub_root is not None):
+            table = library.load_dataset(
+                path, config, data_files=files, split=part, revision=revision, cache_dir=str(directory / "hub")
+            )
+    except Exception as error:
+        reason = " ".join(str(error).split())[:200]
+        raise ValueError(
+            f"the data set {name} ({path}, split {part}) could not be loaded with datasets.load_dataset "
+            f"({type(error).__name__}: {reason}); go online once, or give a local copy as hub_root or as files"
+        ) from error
+
+    def read() -> Iterator[str]:
+        for batch in table.select_columns([entry.field]).iter(batch_size=1000):
+            yield from (text for text in batch[entry.field] if text and not text.isspace())
+
+    content = hashlib.sha256()
+    for document in read():
+        content.update(digest(document).encode())
+    return Corpus(title, content.hexdigest(), read, {content.hexdigest(): f"{name} {part}"})
+
+
 def _reader(path: Path) -> Callable[[Path], Iterator[str]]:
     """Return the reader of a file; its name is part of cache keys."""
     if path.suffix == ".parquet":
@@ -73,8 +131,10 @@ def _reader(path: Path) -> Callable[[Path], Iterator[str]]:
     return _read_lines if path.name.removesuffix(".gz").endswith(".jsonl") else _read_plain
 
 
-def _lines(path: Path) -> Iterator[str]:
-    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+def read_lines(path: Path) -> Iterator[str]:
+    """Yield the lines of a UTF-8 file, plain or gzipped, with their ends."""
+    with path.open("rb") as raw:
+        file = gzip.GzipFile(fileobj=raw) if raw.peek(2)[:2] == b"\x1f\x8b" else raw
         try:
             for number, line in enumerate(file, 1):
                 if b"\0" in line:
@@ -88,7 +148,7 @@ def _lines(path: Path) -> Iterator[str]:
 
 def _read_plain(path: Path) -> Iterator[str]:
     document: list[str] = []
-    for line in _lines(path):
+    for line in read_lines(path):
         if line.strip() == END_OF_TEXT:
             yield "".join(document)
             document = []
@@ -98,7 +158,7 @@ def _read_plain(path: Path) -> Iterator[str]:
 
 
 def _read_lines(path: Path) -> Iterator[str]:
-    for number, line in enumerate(_lines(path), 1):
+    for number, line in enumerate(read_lines(path), 1):
         if line.isspace():
             continue
         try:

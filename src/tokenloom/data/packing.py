@@ -12,15 +12,16 @@ beyond L.  `sentences` is the sentence packing of MDLM with GPT-2's tokenizer, w
 starts and ends with E, may start inside a document and may hold several.
 """
 
-from collections.abc import Iterable, Iterator
-from typing import Literal, get_args
+from collections.abc import Iterable, Iterator, Sized
+from typing import Literal, TypeVar, get_args
 
 import numpy as np
 
 from tokenloom.models.tokenizer import Ids, Tokenizer
-from tokenloom.support.checks import nearest
+from tokenloom.support.words import nearest
 
 Packing = Literal["wrap", "sentences", "pad"]
+Item = TypeVar("Item", bound=Sized)
 BLOCK = 1 << 20
 """Tokens that are gathered before rows are cut."""
 BATCH = 1 << 22
@@ -44,7 +45,7 @@ def check_packing(packing: str, length: int, end: int | None) -> None:
 def encode_documents(documents: Iterable[str], tokenizer: Tokenizer, name: str) -> Iterator[Ids]:
     """Yield the ids of each document, tokenising several documents at a time."""
     first = 1
-    for batch in _batches(documents):
+    for batch in _gathered(documents, BATCH):
         try:
             yield from tokenizer.encode_batch(batch, first)
         except ValueError as error:
@@ -52,17 +53,17 @@ def encode_documents(documents: Iterable[str], tokenizer: Tokenizer, name: str) 
         first += len(batch)
 
 
-def _batches(documents: Iterable[str]) -> Iterator[list[str]]:
-    batch: list[str] = []
-    size = 0
-    for document in documents:
-        batch.append(document)
-        size += len(document)
-        if size >= BATCH:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
+def _gathered(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
+    """Yield items in lists, each as soon as its total length reaches `size`."""
+    found: list[Item] = []
+    total = 0
+    for item in items:
+        found.append(item)
+        total += len(item)
+        if total >= size:
+            yield found
+            found, total = [], 0
+    yield found
 
 
 def pack(
@@ -78,11 +79,9 @@ def pack(
     closing = np.array([] if end is None else [end], dtype=np.int32)
     if packing == "pad":
         opening = np.array([] if start is None else [start], dtype=np.int32)
+        filling = np.full(length, end if padding is None else padding, dtype=np.int32)
         for document in documents:
-            row = np.full((1, length), end if padding is None else padding, dtype=np.int32)
-            framed = np.concatenate([opening, document, closing])[:length]
-            row[0, : len(framed)] = framed
-            yield row
+            yield np.concatenate([opening, document, closing, filling])[None, :length]
     elif packing == "sentences":
         frame = (closing[0] if start is None else start, closing[0])
         for pieces in _cut(documents, length - 2, closing, name):
@@ -93,18 +92,12 @@ def pack(
 
 def _cut(documents: Iterable[Ids], length: int, closing: Ids, name: str) -> Iterator[Ids]:
     """Yield the stream in pieces of `length`, several at a time; the last one is dropped unless it is full."""
-    waiting: list[Ids] = []
-    count, total = 0, 0
-    for document in documents:
-        waiting += [document, closing]
-        count += len(document) + len(closing)
-        total += len(document) + len(closing)
-        if count >= max(BLOCK, length):
-            stream = np.concatenate(waiting)
-            full = count // length * length
-            yield stream[:full].reshape(-1, length)
-            waiting, count = [stream[full:]], count - full
+    rest, total = closing[:0], 0
+    for block in _gathered(documents, BLOCK):
+        stream = np.concatenate([rest, *(part for document in block for part in (document, closing))])
+        total += len(stream) - len(rest)
+        full = len(stream) // length * length
+        yield stream[:full].reshape(-1, length)
+        rest = stream[full:]
     if total < length:
         raise ValueError(f"{name} has {total} tokens, but one row needs {length}; give more text or a shorter length")
-    if full := count // length * length:
-        yield np.concatenate(waiting)[:full].reshape(-1, length)

@@ -12,11 +12,11 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
-from tokenloom.data.base import SOURCES, Dataset, Source
+from tokenloom.data.base import SOURCES, Dataset, Outline, Source
+from tokenloom.data.completing import Completing
 from tokenloom.data.decoder import text
 from tokenloom.data.detokenise import Detokeniser, detokenise
-from tokenloom.data.documents import Corpus, corpus_of, text_files
-from tokenloom.data.hub_text import HUB, hub_corpus
+from tokenloom.data.documents import HUB, Corpus, corpus_of, hub_corpus, text_files
 from tokenloom.data.packing import Packing, check_packing, encode_documents, pack
 from tokenloom.data.token_cache import REMEDY, cached_rows, default_cache, digest, stored_digest
 from tokenloom.models.tokenizer import Ids, Tokenizer
@@ -44,6 +44,9 @@ class TextSource(Source):
     """The way in which text becomes rows of fixed length."""
     detokeniser: Detokeniser = "none"
     """Undo the tokenisation in which an evaluation set is distributed, such as ` , ` and ` @-@ ` in wikitext."""
+    given: float | None = None
+    """The share of training rows with a given beginning, or with all given but a span, so that prompts are honoured;
+    a quarter unless --method ar or the model of --from has no use for it."""
 
     is_text = True
 
@@ -53,7 +56,11 @@ class TextSource(Source):
     def load(self) -> Dataset:
         if self.path is None:
             raise ValueError("text needs --data.path: a file, a folder or a Hub name such as lm1b")
-        return load_text(self.path, self.valid_path, self.tokenizer, self.length, self.packing, self.detokeniser)
+        found = load_text(self.path, self.valid_path, self.tokenizer, self.length, self.packing, self.detokeniser)
+        return Completing(**vars(found), share=self.given or 0.0)
+
+    def outline(self) -> Outline:
+        return replace(super().outline(), given=bool(self.given))
 
 
 def load_text(
@@ -118,13 +125,13 @@ def _corpora(
 ) -> tuple[Corpus, Corpus]:
     """Return the training and the validation text, which share nothing."""
     if valid is None and not is_hub(train):
-        files = text_files(train, HUB)
+        files = text_files(train)
         return own_splits(files) or _held_out(corpus_of(files, "the text"), fraction)
 
     def corpus(source: str | Path, split: str, name: str) -> Corpus:
         if is_hub(source):
             return hub_corpus(str(source), split, name, directory, hub_root)
-        return corpus_of(text_files(source, HUB), name)
+        return corpus_of(text_files(source), name)
 
     learned_from = corpus(train, "train", "the training text")
     return _disjoint(learned_from, corpus(train if valid is None else valid, "valid", "the validation text"))
@@ -162,7 +169,7 @@ def _held_out(corpus: Corpus, fraction: float) -> tuple[Corpus, Corpus]:
 
 
 def is_hub(source: str | Path) -> bool:
-    """Return whether this names a data set of the Hub and no local path."""
+    """Return whether this names a data set of the Hub and not a local path."""
     return str(source) in HUB and not Path(source).exists()
 
 

@@ -65,8 +65,10 @@ def invert(weights: Float[Tensor, "*shape vocab"], u: Float[Tensor, "*shape"]) -
     vocab_size = weights.shape[-1]
     if vocab_size <= 2 * BLOCK:
         return _invert_directly(weights, u)[0]
-    sums = _block_sums(weights)
-    block, within = _invert_directly(sums, u)
+    full = vocab_size // BLOCK * BLOCK
+    sums = weights[..., :full].view(*weights.shape[:-1], full // BLOCK, BLOCK).sum(-1)
+    rest = weights[..., full:].sum(-1, keepdim=True)
+    block, within = _invert_directly(torch.cat([sums, rest], -1), u)
     index = block.unsqueeze(-1) * BLOCK + torch.arange(BLOCK, device=weights.device)
     inside = weights.gather(-1, index.clamp(max=vocab_size - 1)) * (index < vocab_size)
     return block * BLOCK + _invert_directly(inside, within)[0]
@@ -75,24 +77,19 @@ def invert(weights: Float[Tensor, "*shape vocab"], u: Float[Tensor, "*shape"]) -
 def invert_shared(weights: Float[Tensor, "vocab"], u: Float[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
     """`invert` for one law that all positions share: its cumulative law is formed once."""
     cumulative = weights.double().cumsum(0)
-    total = cumulative[-1]
-    target = torch.minimum(u.double() * total, total.nextafter(torch.zeros_like(total)))
-    return torch.searchsorted(cumulative, target, right=True)
+    return torch.searchsorted(cumulative, _target(cumulative, u), right=True)
 
 
-def _block_sums(weights: Tensor) -> Tensor:
-    full = weights.shape[-1] // BLOCK * BLOCK
-    sums = weights[..., :full].view(*weights.shape[:-1], full // BLOCK, BLOCK).sum(-1)
-    rest = weights[..., full:].sum(-1, keepdim=True)
-    return torch.cat([sums, rest], -1)
+def _target(cumulative: Tensor, u: Tensor) -> Tensor:
+    """Return u times the total, just below the total: there the search would run past the last index."""
+    total = cumulative[..., -1:]
+    return torch.minimum(u.double() * total, total.nextafter(torch.zeros_like(total)))
 
 
 def _invert_directly(weights: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
     """Return the index, and where u falls inside it as a fraction in [0, 1): a uniform number for the next level."""
     cumulative = weights.double().cumsum(-1)
-    total = cumulative[..., -1:]
-    # just below the total, which u * total may round to: there the search would run past the last index
-    target = torch.minimum(u.double().unsqueeze(-1) * total, total.nextafter(torch.zeros_like(total)))
+    target = _target(cumulative, u.unsqueeze(-1))
     index = torch.searchsorted(cumulative, target, right=True)
     share = weights.gather(-1, index).double()
     before = cumulative.gather(-1, index) - share

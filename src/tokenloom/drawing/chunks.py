@@ -20,8 +20,6 @@ def chunks(count: int, width: int, most: int | None = None) -> list[slice]:
 
 def by_chunks(count: int, width: int, compute: Callable[[slice], Tensor], most: int | None = None) -> Tensor:
     """Compute all rows, chunk by chunk into one tensor; a single chunk is not copied."""
-    if count * width <= (CHUNK_ELEMENTS if most is None else most):
-        return compute(slice(0, count))
     return collected(count, ((part, compute(part)) for part in chunks(count, width, most)))
 
 

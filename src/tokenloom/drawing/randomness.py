@@ -16,12 +16,7 @@ from tokenloom.support.typed import checked
 
 
 class RowGenerators:
-    """One generator per row, from one seed per row.
-
-    Args:
-        seeds: One seed per row of the batch.
-        device: Where the numbers are drawn.
-    """
+    """One generator per row of a batch, from one seed per row; numbers are drawn on `device`."""
 
     @checked
     def __init__(self, seeds: Sequence[int], device: torch.device | str = "cpu") -> None:

@@ -63,7 +63,7 @@ class Truncation(Sharpening):
     """A sharpening of one representation, and tokens that are never drawn."""
 
     on: type[OverTokens] = LeaveOneOut
-    """The representation that is truncated, `LeaveOneOut` or `Denoiser`."""
+    """The posterior that temperature, top-p and top-k act on: the leave-one-out posterior or the denoiser."""
     forbid: Sequence[int] = ()
     """Token ids that are never drawn from a prediction.  Noise may hold them on the way, but at t = 0 they are gone,
     except where they are given or a sampler leaves noise in place (`Predictor.ends_predicted`)."""
@@ -90,9 +90,7 @@ class Truncation(Sharpening):
     def restore(cls, record: Mapping[str, Any]) -> "Truncation":
         """Rebuild a truncation from its `record`."""
         kinds = {kind.__name__: kind for kind in (Denoiser, LeaveOneOut)}
-        if record.get("on") not in kinds:
-            raise ValueError(f"truncation is on Denoiser or LeaveOneOut, got {record.get('on')!r}")
-        return build(cls, {**record, "on": kinds[record["on"]]}, "a truncation")
+        return build(cls, {**record, "on": kinds.get(str(record.get("on")), record.get("on"))}, "a truncation")
 
     @checked
     def truncated(self, posterior: Posterior) -> OverTokens:
@@ -115,7 +113,7 @@ def truncate(logits: Float[Tensor, "*shape vocab"], truncation: Truncation) -> F
 def truncate_checked(
     logits: Float[Tensor, "*shape vocab"], truncation: Truncation, asks: bool = True
 ) -> Float[Tensor, "*shape vocab"]:
-    """`truncate`, without checks; without `asks` the host never waits for values."""
+    """`truncate` without checks; with `asks=False` the host never waits for values of the device."""
     if truncation.changes_nothing:
         return logits
     rows = logits.reshape(-1, logits.shape[-1])

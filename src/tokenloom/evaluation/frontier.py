@@ -10,10 +10,11 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise, product
+from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import numpy as np
 import tyro
 
 from tokenloom.evaluation.points import Origin, Point, evaluate_point
@@ -103,58 +104,46 @@ def submit_points(points: Sequence[Point], folder: Path, workers: int, cluster: 
 
 def nats_at_entropy(records: Iterable[Mapping[str, Any]], entropy: float) -> float | None:
     """Interpolate a curve's nats per token linearly at an entropy; None outside its points."""
-    points = sorted((record["entropy"], record["nats_per_token"]) for record in records)
-    for (left, low), (right, high) in pairwise(points):
-        if left <= entropy <= right:
-            share = 0.0 if right == left else (entropy - left) / (right - left)
-            return float(low + share * (high - low))
-    return None
-
-
-def at_entropy(records: Iterable[Record], entropy: float | None) -> float | None:
-    """Return a curve's perplexity at an entropy; None outside its points."""
-    nats = None if entropy is None else nats_at_entropy(records, entropy)
-    return None if nats is None else math.exp(nats)
+    entropies, values = zip(*sorted((record["entropy"], record["nats_per_token"]) for record in records), strict=True)
+    nats = float(np.interp(entropy, entropies, values, left=math.nan, right=math.nan))
+    return None if math.isnan(nats) else nats
 
 
 def curves(records: Sequence[Record]) -> dict[str, list[Record]]:
-    """Group the models' records by family."""
+    """Group the models' records by family, each in the order of entropy."""
     found: dict[str, list[Record]] = {}
     for record in records:
         if record["source"] == "model":
             found.setdefault(record["family"], []).append(record)
-    return found
+    return {family: sorted(members, key=lambda record: float(record["entropy"])) for family, members in found.items()}
 
 
-def data_entropy(records: Sequence[Record]) -> float | None:
-    """Return the mean unigram entropy of held-out rows, if they were measured."""
-    return next((record["entropy"] for record in records if record["source"] == "data"), None)
+def data_entropy(records: Sequence[Record]) -> float:
+    """Return the mean unigram entropy of held-out rows."""
+    return next(float(record["entropy"]) for record in records if record["source"] == "data")
 
 
 def matched(records: Sequence[Record]) -> list[tuple[str, float | None, float]]:
     """Rank the curves by their perplexity at the data's entropy (None where not reached), each with its lowest."""
-    entropy = data_entropy(records)
-    rows = [
-        (family, at_entropy(members, entropy), min(record["perplexity"] for record in members))
-        for family, members in curves(records).items()
-    ]
+    rows = []
+    for family, members in curves(records).items():
+        nats = nats_at_entropy(members, data_entropy(records))
+        lowest = min(record["perplexity"] for record in members)
+        rows.append((family, None if nats is None else math.exp(nats), lowest))
     return sorted(rows, key=lambda row: (row[1] is None, row[1] or row[2]))
 
 
 def warnings(records: Sequence[Record]) -> list[str]:
-    """Say what the figures do not: a judge that cannot tell, and curves that win only by poorer samples."""
+    """Warn of a judge that cannot tell data from shuffled data, and of a curve that wins only at low entropy."""
     sentences = []
     found = {record["source"]: record["perplexity"] for record in records if record["source"] != "model"}
-    data, shuffled = found.get("data"), found.get("shuffled data")
-    if data is not None and shuffled is not None and shuffled < TELLS_APART * data:
+    data, shuffled = found["data"], found["shuffled data"]
+    if shuffled < TELLS_APART * data:
         sentences.append(
             f"the judge gives shuffled data perplexity {shuffled:.1f} and data {data:.1f}, so it hardly tells them "
             "apart: its figures say little about these samples; name another --judge"
         )
-    entropy, ranking = data_entropy(records), matched(records)
-    if entropy is None or not ranking:
-        return sentences
-    winner, at_data, _ = ranking[0]
+    entropy, (winner, at_data, _) = data_entropy(records), matched(records)[0]
     lowest = min((item for item in records if item["source"] == "model"), key=lambda item: item["perplexity"])
     if lowest["entropy"] < entropy and (at_data is None or lowest["family"] != winner):
         sentences.append(

@@ -16,21 +16,15 @@ def draw_png(records: Sequence[Record], path: Path) -> None:
     with canvas(path, 1, 1, 7.6, 5.6) as (_, grid):
         axes = grid[0][0]
         for number, (family, members) in enumerate(curves(records).items()):
-            ordered = sorted(members, key=lambda record: record["entropy"])
-            axes.errorbar(
-                [record["entropy"] for record in ordered],
-                [record["perplexity"] for record in ordered],
-                xerr=[record["entropy_error"] for record in ordered],
-                yerr=[record["perplexity"] * record["nats_error"] for record in ordered],
-                label=family,
-                **{"marker": "o", "markersize": 4, "linewidth": 1.5, "elinewidth": 0.8} | line_style(number),
-            )
-        for record in records:
-            if record["source"] == "data":
-                axes.axvline(record["entropy"], color=INK, linewidth=0.9, linestyle="--")
-                axes.plot(record["entropy"], record["perplexity"], "*", color=INK, markersize=11, label="held-out data")
-            elif record["source"] == "shuffled data":
-                axes.plot(record["entropy"], record["perplexity"], "x", color=INK, markersize=7, label="data, shuffled")
+            x, y, x_error = ([record[key] for record in members] for key in ("entropy", "perplexity", "entropy_error"))
+            y_error = [record["perplexity"] * record["nats_error"] for record in members]
+            style = {"marker": "o", "markersize": 4, "linewidth": 1.5, "elinewidth": 0.8} | line_style(number)
+            axes.errorbar(x, y, xerr=x_error, yerr=y_error, label=family, **style)
+        axes.axvline(data_entropy(records), color=INK, linewidth=0.9, linestyle="--")
+        marks = {"data": ("*", 11, "held-out data"), "shuffled data": ("x", 7, "data, shuffled")}
+        for record in (record for record in records if record["source"] in marks):
+            mark, size, label = marks[record["source"]]
+            axes.plot(record["entropy"], record["perplexity"], mark, color=INK, markersize=size, label=label)
         axes.set(xlabel=AXES[0], ylabel=AXES[1], yscale="log", title=f"Judged by {records[0]['judge']}")
         plain = optional("matplotlib.ticker", "evaluate").StrMethodFormatter("{x:g}")
         axes.yaxis.set_major_formatter(plain)
@@ -44,21 +38,13 @@ def draw_html(records: Sequence[Record], path: Path) -> None:
     graph = optional("plotly.graph_objects", "evaluate")
     figure = graph.Figure()
     groups = {**curves(records), **{record["source"]: [record] for record in records if record["source"] != "model"}}
+    hover = "%{text}<br>entropy %{x:.3f}<br>perplexity %{y:.2f}<extra></extra>"
     for family, members in groups.items():
-        ordered = sorted(members, key=lambda record: record["entropy"])
-        figure.add_trace(
-            graph.Scatter(
-                x=[record["entropy"] for record in ordered],
-                y=[record["perplexity"] for record in ordered],
-                mode="lines+markers",
-                name=family,
-                text=[_about(record) for record in ordered],
-                hovertemplate="%{text}<br>entropy %{x:.3f}<br>perplexity %{y:.2f}<extra></extra>",
-            )
-        )
-    entropy = data_entropy(records)
-    if entropy is not None:
-        figure.add_vline(x=entropy, line_dash="dash", line_width=1)
+        x, y = ([record[key] for record in members] for key in ("entropy", "perplexity"))
+        about = [_about(record) for record in members]
+        line = graph.Scatter(x=x, y=y, mode="lines+markers", name=family, text=about, hovertemplate=hover)
+        figure.add_trace(line)
+    figure.add_vline(x=data_entropy(records), line_dash="dash", line_width=1)
     figure.update_layout(template="plotly_white", xaxis_title=AXES[0], yaxis_title=AXES[1], yaxis_type="log")
     with replacing(path) as partial:
         figure.write_html(partial, include_plotlyjs=True)

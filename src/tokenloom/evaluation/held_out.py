@@ -20,8 +20,7 @@ from torch import Generator, Tensor
 from tokenloom.data.base import SOURCES, Dataset, Outline, Source, source_of, take
 from tokenloom.data.decoder import Decoder, text
 from tokenloom.data.detokenise import Detokeniser
-from tokenloom.data.documents import corpus_of, text_files
-from tokenloom.data.hub_text import HUB, hub_corpus
+from tokenloom.data.documents import HUB, corpus_of, hub_corpus, text_files
 from tokenloom.data.packing import Packing, check_packing
 from tokenloom.data.text import TextSource, detokenised, is_hub, own_splits, packed
 from tokenloom.data.token_cache import cached_rows, default_cache, digest
@@ -192,7 +191,7 @@ def text_rows(
     if is_hub(source):
         corpus = hub_corpus(source, "valid", title, directory, None)
     else:
-        files = text_files(source, HUB)
+        files = text_files(source)
         splits = own_splits(files)
         corpus = splits[1] if splits is not None else corpus_of(files, title)
     detokeniser = reading.detokeniser or DETOKENISERS.get(source, "none")

@@ -17,28 +17,24 @@ from typing import ClassVar
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 
 from tokenloom.data.base import Source
 from tokenloom.data.decoder import Decoder
 from tokenloom.evaluation.causal_lm import CausalLM, load_causal_lm
+from tokenloom.evaluation.harness.bounds import Row, Scorer
 from tokenloom.evaluation.metrics import distinct, unigram_entropy
 from tokenloom.models.model import DiffusionModel
 from tokenloom.models.opening import open_run
 from tokenloom.models.store import model_folder
 from tokenloom.objectives.grouped_ratio import grouped_ratio
-from tokenloom.objectives.likelihood import nelbo
 from tokenloom.oracles.exact import ExactModel
 from tokenloom.support.registry import Registry
 from tokenloom.types import Tokens
 
-BATCH = 64
-"""Rows per network call of an autoregressive run."""
-
 
 @dataclass(frozen=True)
 class Scores:
-    """A judge's answer for every sample."""
+    """Likelihood of every sample under a judge."""
 
     nats: Float[Tensor, "batch"]
     """Negative log-likelihood of each sample."""
@@ -105,17 +101,14 @@ def rate(judge: Judge, tokens: Tokens, decode: Decoder) -> Rating:
 class TextJudge(Judge):
     """A causal language model with a tokenizer of its own."""
 
+    title: str
     model: CausalLM
     reads_text = True
 
-    @property
-    def title(self) -> str:  # type: ignore[override]
-        """The name of the language model."""
-        return self.model.name
-
     @classmethod
     def load(cls, name: str, source: Source | None) -> "TextJudge":
-        return cls(load_causal_lm(name))
+        model = load_causal_lm(name)
+        return cls(model.name, model)
 
     def score(self, tokens: Tokens, decode: Decoder) -> Scores:
         _check_text(self.title, decode)
@@ -131,7 +124,7 @@ class TextJudge(Judge):
 
 
 def counts(ids: Sequence[int], end: int | None) -> Tensor:
-    """Flag, among the second to last token, all that end no document, and the first that does."""
+    """Flag the tokens that count, from the second on: those that end no document, and the first that does."""
     ends = torch.tensor([token == end for token in ids], dtype=torch.bool)
     first = ends & (ends.cumsum(0) == 1)
     return (~ends | first)[1:]
@@ -148,7 +141,7 @@ def _texts(tokens: Tokens, decode: Decoder, end: str) -> list[str]:
 
 @dataclass(frozen=True)
 class RunJudge(Judge):
-    """An autoregressive model of our own; it retokenises samples of another tokenizer."""
+    """An autoregressive run; samples of another tokenizer are decoded and tokenised again."""
 
     title: str
     model: DiffusionModel
@@ -165,21 +158,13 @@ class RunJudge(Judge):
     def score(self, tokens: Tokens, decode: Decoder) -> Scores:
         own, judges = decode.tokenizer, self.model.tokenizer
         if judges is None or (own is not None and own.identity == judges.identity):
-            rows = list(tokens.cpu())
+            ids = tokens.tolist()
         else:
             _check_text(self.title, decode)
             end = "" if judges.end_of_sequence is None else judges.decode([judges.end_of_sequence])
-            rows = [torch.as_tensor(ids, dtype=torch.int64) for ids in judges.encode_batch(_texts(tokens, decode, end))]
-        rows = [row[: self.model.length] for row in rows]
-        count = torch.tensor([len(row) for row in rows], dtype=torch.int64)
-        nats = torch.zeros(len(rows), dtype=torch.float64)
-        for start in range(0, len(rows), BATCH):
-            part = slice(start, start + BATCH)
-            x_0 = pad_sequence(rows[part], batch_first=True)  # at the end, which no earlier token sees
-            padding = torch.arange(x_0.shape[1]) >= count[part, None]
-            if not bool(padding.all()):
-                nats[part] = nelbo(self.model, x_0, given=padding).per_sequence
-        return Scores(nats, count)
+            ids = [row.tolist() for row in judges.encode_batch(_texts(tokens, decode, end))]
+        rows = [Row(tuple(row[: self.model.length]), 0, "") for row in ids]
+        return Scores(Scorer(self.model).exact_nats(rows), torch.tensor([row.free for row in rows], dtype=torch.int64))
 
 
 @JUDGES.register("oracle")

@@ -35,7 +35,7 @@ NUMBERS = (
     *("perplexity", "nats_per_token", "nats_error", "entropy", "entropy_error", "samples", "judged_tokens"),
     *("distinct_1", "distinct_2", "distinct_3", "evaluations", "seconds_per_sample", "length"),
 )
-"""Figures that tables and pictures ask of every record; null stands for what is not finite."""
+"""Figures that every record must hold; null stands for a value that is not finite."""
 
 
 @dataclass(frozen=True)

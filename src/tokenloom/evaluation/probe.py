@@ -42,11 +42,14 @@ class Sensitivity:
 
 @dataclass(frozen=True)
 class Effort:
-    """Amount of work: positions per sequence, states per position, rows per network call."""
+    """Amount of work."""
 
     positions: int = 4
+    """Positions per sequence."""
     substitutes: int = 16
+    """Tokens that are put there in place of its own."""
     batch: int = 256
+    """Rows per network call."""
 
     def __post_init__(self) -> None:
         check_least(self, positions=1, substitutes=2, batch=1)

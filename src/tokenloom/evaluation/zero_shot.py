@@ -14,6 +14,7 @@ import tyro
 from tokenloom.evaluation.causal_lm import CausalLM
 from tokenloom.evaluation.held_out import HeldOut, TextOptions, held_out, text_rows
 from tokenloom.models.opening import Run
+from tokenloom.models.threads import fit_threads
 from tokenloom.models.tokenizer import Subwords
 from tokenloom.objectives.likelihood import ALONE, Likelihood, Workers, likelihood_of, nelbo
 from tokenloom.objectives.time_integral import Times
@@ -34,9 +35,11 @@ class Settings:
     samples: int = 4
     """Times per sequence; more sequences help more than more times."""
     times: Times = "stratified"
+    """How times are spread evenly over [0, 1]: each shifted at random by itself, or (antithetic) all by the same."""
     batch: int = 64
     """Rows per network call."""
     seed: int = 0
+    """Seed of the times and of the noise."""
     reading: Annotated[TextOptions, tyro.conf.arg(name="")] = field(default_factory=TextOptions)
     length: int | None = None
     """Tokens per row for language models; by default that of the first run."""
@@ -79,7 +82,10 @@ def score_run(
     generator = torch.Generator().manual_seed(settings.seed)
     x_0, given = data.draw(settings.rows or None, generator)
     how = (settings.samples, settings.times, generator, settings.batch, given)
+    threads = torch.get_num_threads()
+    fit_threads(run.model, min(len(x_0), settings.batch), x_0.shape[1])
     found = nelbo(run.model, x_0, *how, workers=workers, on_progress=on_progress)
+    torch.set_num_threads(threads)  # the next run may be of another size
     return Cell(data, found, data.characters(x_0))
 
 

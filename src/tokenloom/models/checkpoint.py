@@ -68,24 +68,16 @@ def read_checkpoint(path: Path) -> Checkpoint:
     return Checkpoint(state.pop("step"), {group: read_tensors(path / TENSORS[group]) for group in GROUPS}, state)
 
 
-def damage(path: Path) -> str | None:
-    """Describe the first fault of a checkpoint; None if it is intact."""
-    try:
-        _checked_state(path)
-    except ValueError as error:
-        return str(error)
-    return None
-
-
 def newest_intact(folder: Path) -> tuple[Path | None, list[str]]:
     """Find the newest checkpoint that can be trusted, with a sentence for each newer one that cannot."""
     tidy(folder)
     damaged: list[str] = []
     for path in checkpoints(folder):
-        problem = damage(path)
-        if problem is None:
+        try:
+            _checked_state(path)
             return path, damaged
-        damaged.append(f"the checkpoint {path.name} is damaged ({problem}) and is passed over")
+        except ValueError as error:
+            damaged.append(f"the checkpoint {path.name} is damaged ({error}) and is passed over")
     return None, damaged
 
 

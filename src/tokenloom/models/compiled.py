@@ -1,8 +1,8 @@
 """A network under torch.compile, body and head apart.
 
-A sampler asks for the rows that a step changes and for the positions that it draws, another number at every step.
-PyTorch compiles the first number of rows as it is, which is all that training and evaluation need; for the second it
-compiles code in which the number of rows is a variable, and for a single row code of its own.
+A sampler evaluates the rows that a step changes and the positions that it draws, a different number at every step.
+PyTorch compiles code for exactly the first number of rows, which is all that training and evaluation need; for the
+second number it compiles code in which the number of rows is a variable, and for a single row separate code.
 
 Modules are arguments of what is compiled and not part of it: copies of a network share the compiled code, and saving,
 copying and training see the network that was there before.

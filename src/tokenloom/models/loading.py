@@ -1,4 +1,4 @@
-"""The one entry to a model, whoever wrote it: `tokenloom.load`.
+"""Load any model with `tokenloom.load`, one of ours or of another library.
 
 A run, a model folder or a bundled name is read unchanged.  Anything else that holds weights (a folder, a file, a name
 on the Hub) is imported, as long as no pickle has to be opened.

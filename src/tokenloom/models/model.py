@@ -9,8 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from tokenloom.models.agreement import check_network, num_outputs
-from tokenloom.models.network import LinearHead, NetworkCall, unwrapped
+from tokenloom.models.network import LinearHead, NetworkCall, check_network, num_outputs, unwrapped
 from tokenloom.models.tokenizer import Tokenizer
 from tokenloom.models.unseen import warn_unseen
 from tokenloom.posteriors import (
@@ -123,7 +122,7 @@ class DiffusionModel(nn.Module, Generic[Predicted_co]):
 
     @property
     def marks_given(self) -> bool:
-        """True if the network is shown which positions are given."""
+        """True if the flags of given positions are an input of the network."""
         return self.reads_evidence or bool(self.call.attribute("marks_given", False))
 
     @property
@@ -202,8 +201,8 @@ class DiffusionModel(nn.Module, Generic[Predicted_co]):
         """
         if unwrapped(self.network) is not self.network:
             raise ValueError(
-                f"the network is wrapped in a {type(self.network).__name__} already; compile the model before that, or "
-                "leave it as it is"
+                f"the network is wrapped in a {type(self.network).__name__} already; compile the model before "
+                "wrapping it"
             )
         if args or options:
             raise ValueError(

@@ -37,7 +37,7 @@ class Model(Protocol[Predicted_co]):
     @property
     def timeless(self) -> bool: ...  # it is known to ignore the time
     @property
-    def marks_given(self) -> bool: ...  # it is shown which positions are given
+    def marks_given(self) -> bool: ...  # the flags of given positions are an input
     @property
     def linear_head(self) -> LinearHead | None: ...  # the head, where it is one linear map
 

@@ -3,9 +3,14 @@
 The config has a format number and names every part as its registry does: noise, coupling and schedule, what
 the network predicts, the network and its sizes.  With them go the tokenizer and all that is known `about` the model.
 Tensors among the options (the `pi` of a noise) and the constants of a network lie beside the weights.
-Checksums of both files are checked first, then names and shapes, and only then is anything built.
+
+    "sha256": {"model.safetensors": of the file's bytes, "config.json": of the rest as JSON with sorted keys}
+
+Both checksums are checked first, then names and shapes, and only then is anything built.  So a flipped bit, a file of
+another model and a config that was edited are refused: load the model, change it with `describe`, and save it again.
 """
 
+import hashlib
 import json
 import os
 import shutil
@@ -22,7 +27,6 @@ from tokenloom.couplings import COUPLINGS
 from tokenloom.models.bundled import locate, suggestion, without_process
 from tokenloom.models.model import DiffusionModel
 from tokenloom.models.network import unwrapped
-from tokenloom.models.seal import CONFIG, WEIGHTS, check_seal, seal
 from tokenloom.models.tensors import built_to_fit, read_tensors
 from tokenloom.models.tokenizer import tokenizer_from_json
 from tokenloom.models.unseen import alike
@@ -32,14 +36,15 @@ from tokenloom.posteriors import REPRESENTATIONS
 from tokenloom.process import Process
 from tokenloom.schedules import SCHEDULES, Schedule
 from tokenloom.support.about import About
-from tokenloom.support.checks import nearest
 from tokenloom.support.files import check_ours, json_text, replacing
-from tokenloom.support.reading import kind_of, parse_json, read_json
+from tokenloom.support.reading import file_sum, kind_of, parse_json, read_json
 from tokenloom.support.registry import build
 from tokenloom.support.temporary import recover
+from tokenloom.support.words import nearest
 
 FORMAT, OLDEST = 3, 2
-KEYS = ("format", "process", "schedule", "predicts", "network", "tokenizer", "about", "sha256")
+CONFIG, WEIGHTS, SUMS = "config.json", "model.safetensors", "sha256"
+KEYS = ("format", "process", "schedule", "predicts", "network", "tokenizer", "about", SUMS)
 PROCESS, CONSTANT = "process.", "constant."
 """Prefixes of tensors that are not weights."""
 
@@ -52,6 +57,11 @@ def save_model(model: DiffusionModel, folder: str | Path, weights: dict[str, Ten
             f"only registered networks can be saved, got {type(network).__name__}; register yours with "
             "tokenloom.nn.NETWORKS.register, or keep its state_dict with safetensors.torch.save_file"
         )
+    for registry, part in ((NOISES, process.noise), (COUPLINGS, process.coupling)):
+        if registry.name_of(part) is None:
+            raise ValueError(
+                f"only registered noises and couplings can be saved, got {type(part).__name__}; register it first"
+            )
     check_replaceable(folder)
     options = {name: value for name, value in vars(process.noise).items() if isinstance(value, Tensor)}
     tensors = {**(network.state_dict() if weights is None else weights)}
@@ -60,7 +70,10 @@ def save_model(model: DiffusionModel, folder: str | Path, weights: dict[str, Ten
     tensors = {name: value.contiguous() for name, value in tensors.items()}
     config = {
         "format": FORMAT,
-        "process": _process_record(process, tuple(options)),
+        "process": {
+            "noise": NOISES.record(process.noise, skip=tuple(options)),
+            "coupling": COUPLINGS.record(process.coupling),
+        },
         "schedule": SCHEDULES.record(process.schedule),
         "predicts": next(name for name, kind in REPRESENTATIONS.items() if kind is model.predicts),
         "network": {"name": network.name} | asdict(network.config),
@@ -86,16 +99,6 @@ def check_replaceable(folder: Path) -> None:
     check_ours(folder, (CONFIG, WEIGHTS), "a model", "save to a new folder")
 
 
-def _process_record(process: Process, tensors: tuple[str, ...]) -> dict[str, Any]:
-    """Return noise and coupling as JSON, without the options that are tensors."""
-    for registry, part in ((NOISES, process.noise), (COUPLINGS, process.coupling)):
-        if registry.name_of(part) is None:
-            raise ValueError(
-                f"only registered noises and couplings can be saved, got {type(part).__name__}; register it first"
-            )
-    return {"noise": NOISES.record(process.noise, skip=tensors), "coupling": COUPLINGS.record(process.coupling)}
-
-
 def load_model(folder: str | Path) -> DiffusionModel:
     """Read a model from its folder, its run or its bundled name, or raise a sentence about what is missing or wrong."""
     name, process = without_process(folder)
@@ -114,6 +117,30 @@ def load_model(folder: str | Path) -> DiffusionModel:
         return _built(config, read_tensors(folder / WEIGHTS))
     except ValueError as error:
         raise ValueError(foreign(folder) or f"the model in {folder} cannot be read: {error}") from error
+
+
+def seal(config: dict[str, Any], weights: Path) -> dict[str, Any]:
+    """Return the config with the checksums of itself and of the file of its weights."""
+    sums = {WEIGHTS: file_sum(weights)}
+    return config | {SUMS: sums | {CONFIG: _own_sum(config | {SUMS: sums})}}
+
+
+def check_seal(config: dict[str, Any], weights: Path) -> None:
+    """Raise unless both checksums are right."""
+    sums = config[SUMS]
+    if not isinstance(sums, dict) or sums.keys() != {CONFIG, WEIGHTS}:
+        raise ValueError(f"{SUMS} must hold the checksums of {WEIGHTS} and {CONFIG}, got {str(sums)[:80]}")
+    if _own_sum(config | {SUMS: {WEIGHTS: sums[WEIGHTS]}}) != sums[CONFIG]:
+        raise ValueError(f"{CONFIG} does not match its own checksum: it is damaged or was edited; save the model again")
+    if file_sum(weights) != sums[WEIGHTS]:
+        raise ValueError(
+            f"{WEIGHTS} does not match the checksum in {CONFIG}: the file is damaged or belongs to another model; "
+            "copy or save the model again"
+        )
+
+
+def _own_sum(config: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(config, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def under(model: DiffusionModel, process: str) -> DiffusionModel:
@@ -153,16 +180,18 @@ def _check_format(config: Any) -> None:
         )
     if number < OLDEST:
         raise ValueError(f"its format {number} is older than {OLDEST}, the oldest that this version reads")
-    missing = [key for key in KEYS if key not in config]
-    if missing:
-        raise ValueError(f"config.json lacks {missing[0]}")
-    unknown = [key for key in config if key not in KEYS]
-    if unknown:
-        raise ValueError(f"config.json has an unknown key {unknown[0]!r}; {nearest(unknown[0], KEYS)}")
+    for key in (*KEYS, *config):
+        if key not in config:
+            raise ValueError(f"config.json lacks {key}")
+        if key not in KEYS:
+            raise ValueError(f"config.json has an unknown key {key!r}; {nearest(key, KEYS)}")
 
 
 def _built(config: dict[str, Any], tensors: dict[str, Tensor]) -> DiffusionModel:
-    options, constants = (_taken(tensors, prefix) for prefix in (PROCESS, CONSTANT))
+    options, constants = (
+        {name.removeprefix(prefix): tensors.pop(name) for name in list(tensors) if name.startswith(prefix)}
+        for prefix in (PROCESS, CONSTANT)
+    )
     process = _process_from(config["process"], SCHEDULES.restore(config["schedule"]), options)
     predicts = config["predicts"]
     if not isinstance(predicts, str) or predicts not in REPRESENTATIONS:
@@ -176,12 +205,6 @@ def _built(config: dict[str, Any], tensors: dict[str, Tensor]) -> DiffusionModel
     network = _network(config["network"], constants, tensors)
     network.load_state_dict(tensors)
     return DiffusionModel(network.eval(), process, None, REPRESENTATIONS[predicts], tokenizer, about)
-
-
-def _taken(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    """Take the tensors of a prefix out."""
-    names = [name for name in tensors if name.startswith(prefix)]
-    return {name.removeprefix(prefix): tensors.pop(name) for name in names}
 
 
 def _process_from(record: Any, schedule: Schedule, tensors: dict[str, Tensor]) -> Process:

@@ -1,7 +1,7 @@
-"""Tensors of a file against those that a network asks for, by name, shape and kind of number.
+"""Check the tensors of a file against those of a network: names, shapes and kinds of numbers.
 
-A file may claim a network of any size.  So it is built within a budget, in tensors and in numbers, which the weights of
-the file set: one that asks for more is given up before the memory is asked for.
+A file may claim a network of any size.  So construction has a budget of tensors and numbers, set by the weights in the
+file, and a larger network is refused before its memory is allocated.
 """
 
 import math
@@ -47,7 +47,7 @@ def _named_errors(path: Path) -> Iterator[None]:
 
 
 def check_tensors(expected: Mapping[str, Tensor], found: Mapping[str, Tensor], what: str = "the weights") -> None:
-    """Raise unless the names, the shapes and the kinds of numbers agree; any float may stand for another."""
+    """Raise unless names, shapes and kinds of numbers agree; any floating-point type may replace another."""
     for name in (*expected, *found):
         if name not in found or name not in expected:
             raise ValueError(f"{what} {'lack' if name not in found else 'have an unknown'} {name}")
@@ -74,7 +74,7 @@ def built_to_fit(build: Callable[[], Module], weights: Mapping[str, Tensor], wha
 
 
 class Budget(TorchFunctionMode):
-    """A context that raises once more tensors or numbers are made than a network with these weights may need.
+    """Raise, inside this context, once more tensors or numbers are made than a network with these weights may need.
 
     The meta device would take no memory for a hostile width, but as many modules as a hostile depth asks for; and
     buffers that no file holds, such as the rotary tables of transformers, would be left without values.

@@ -16,6 +16,7 @@ import re
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -123,6 +124,17 @@ class Bytes(Tokenizer):
         return json.dumps({"kind": "bytes"})
 
 
+@contextmanager
+def _in_words(what: str) -> Iterator[None]:
+    """Turn an error of the library `tokenizers` into a sentence; a panic of it is not an `Exception`."""
+    try:
+        yield
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt | SystemExit | GeneratorExit | MemoryError):
+            raise
+        raise ValueError(f"{what}: {' '.join(str(error).split())[:200]}") from error
+
+
 class Subwords(Tokenizer):
     """A tokenizer of the library `tokenizers`, from the text of its tokenizer.json.
 
@@ -131,10 +143,8 @@ class Subwords(Tokenizer):
 
     def __init__(self, serialized: str, framed: bool = False) -> None:
         library = optional("tokenizers", "text")
-        try:
+        with _in_words("this is not a tokenizer.json of the library tokenizers"):
             self.backend = library.Tokenizer.from_str(serialized)
-        except Exception as error:
-            raise ValueError(f"this is not a tokenizer.json of the library tokenizers: {error}") from error
         self.backend.no_truncation()
         self.backend.no_padding()
         vocabulary: dict[str, int] = self.backend.get_vocab()
@@ -153,12 +163,14 @@ class Subwords(Tokenizer):
 
     def encode_batch(self, texts: Sequence[str], first: int = 1) -> list[Ids]:
         pieces = [list(cut_at_spaces(text, self._piece)) for text in texts]
-        flat = self.backend.encode_batch_fast([piece for own in pieces for piece in own], add_special_tokens=False)
+        with _in_words("the tokenizer cannot read this text"):
+            flat = self.backend.encode_batch_fast([piece for own in pieces for piece in own], add_special_tokens=False)
         ids = (np.array(encoding.ids, dtype=np.int32) for encoding in flat)
         return [np.concatenate([next(ids) for _ in own]) for own in pieces]
 
     def decode(self, ids: Sequence[int]) -> str:
-        text: str = self.backend.decode(list(ids), skip_special_tokens=False)
+        with _in_words("the tokenizer cannot write these tokens"):
+            text: str = self.backend.decode(list(ids), skip_special_tokens=False)
         return text
 
     def to_json(self) -> str:

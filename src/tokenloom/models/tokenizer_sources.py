@@ -17,10 +17,10 @@ from tokenloom.models.tokenizer import (
     cut_at_spaces,
     tokenizer_from_json,
 )
-from tokenloom.support.checks import nearest
 from tokenloom.support.extras import optional
 from tokenloom.support.hub import hub_or_cache
 from tokenloom.support.reading import read_json, read_text
+from tokenloom.support.words import nearest
 
 KINDS = ("characters", "bytes", "bpe:N")
 FILES = ("tokenizer.json", "*vocab.json", "*vocab.txt")

@@ -69,7 +69,7 @@ class Attention(nn.Module):
 
 
 def rotary_angles(positions: Tensor, head_width: int) -> Float[Tensor, "length half"]:
-    """Position times a geometric range of frequencies."""
+    """Multiply each position by a geometric range of frequencies."""
     half = head_width // 2
     frequencies = 10_000.0 ** (-torch.arange(half, device=positions.device, dtype=torch.float32) / half)
     return positions.float()[:, None] * frequencies

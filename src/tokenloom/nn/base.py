@@ -5,6 +5,7 @@ in `Options` what a user may choose; what the data and the process settle comes 
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -16,14 +17,14 @@ from tokenloom.support.registry import Registry
 
 @dataclass(frozen=True)
 class Task:
-    """The inputs and outputs that data and process ask of a network."""
+    """The inputs and outputs of a network, as the data and the process settle them."""
 
     num_outputs: int
     """Logits per position."""
     num_states: int
-    """Ids it may be shown."""
+    """Number of ids in the input."""
     length: int
-    """Positions of the longest sequence."""
+    """The longest sequence."""
     absorbing: bool = False
     """Read the absorbing sequence U."""
     given: bool = False
@@ -47,19 +48,30 @@ class NetworkOptions(ABC):
 
 
 class Network(nn.Module):
-    """A network that the registry can save: its `config` and its `constants` are all that its constructor takes."""
+    """A network that the registry can save: its `config` and its `constants` are all that its constructor takes.
+
+    A subclass computes its logits in `forward`, or splits itself into a method `features` and a module `head`.
+    """
 
     Config: ClassVar[type[Any]]
     Options: ClassVar[type[NetworkOptions]]
     name: ClassVar[str]
+    features: Callable[..., Tensor]
+    head: nn.Module
 
     def __init__(self, config: Any) -> None:
         super().__init__()
         self.config = config
 
     def constants(self) -> dict[str, Tensor]:
-        """Tensors that the constructor takes beside the config and that are not trained."""
+        """Return the tensors that the constructor takes beside the config and that are not trained."""
         return {}
+
+    def forward(self, *inputs: Tensor | None, features_only: bool = False, **conditions: Tensor | None) -> Tensor:
+        """Compute the logits of every position, or the features alone."""
+        features = self.features(*inputs, **conditions)
+        logits: Tensor = features if features_only else self.head(features)
+        return logits
 
 
 NETWORKS: Registry[Network] = Registry("network", "tokenloom.networks", "tokenloom.nn")

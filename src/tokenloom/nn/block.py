@@ -14,7 +14,7 @@ Condition = Float[Tensor, "batch condition"] | None
 
 
 class Modulation(nn.Module):
-    """`parts` vectors of size width per row, from the condition; zero at first.  Constants where nothing conditions."""
+    """Maps the condition to `parts` vectors per row, zero at first; without a condition they are learnt constants."""
 
     def __init__(self, condition: int | None, width: int, parts: int) -> None:
         super().__init__()

@@ -9,25 +9,20 @@ from torch import Tensor, nn
 
 from tokenloom.types import Flags, PerRow, Tokens
 
+FREQUENCIES = 128
+
 
 class TimeEmbedding(nn.Module):
-    """The time of a row as `dim` features: sinusoids of `scale` times it, kept within `limits`, then a small MLP."""
+    """Embeds the time of a row in `dim` features: sinusoids of `scale` times it, clamped to `limits`, then an MLP."""
 
-    def __init__(
-        self,
-        dim: int,
-        frequencies: int = 256,
-        scale: float = 1000.0,
-        limits: tuple[float | None, float | None] = (None, None),
-    ) -> None:
+    def __init__(self, dim: int, scale: float, limits: tuple[float | None, float | None]) -> None:
         super().__init__()
-        self.frequencies, self.scale, self.limits = frequencies, scale, limits
-        self.mlp = nn.Sequential(nn.Linear(frequencies, dim), nn.SiLU(), nn.Linear(dim, dim))
+        self.scale, self.limits = scale, limits
+        self.mlp = nn.Sequential(nn.Linear(2 * FREQUENCIES, dim), nn.SiLU(), nn.Linear(dim, dim))
 
     def forward(self, time: PerRow) -> Float[Tensor, "batch dim"]:
-        half = self.frequencies // 2
         time = time if self.limits == (None, None) else time.clamp(*self.limits)
-        exponent = torch.arange(half, device=time.device, dtype=torch.float32) / half
+        exponent = torch.arange(FREQUENCIES, device=time.device, dtype=torch.float32) / FREQUENCIES
         angles = self.scale * time.float()[:, None] * torch.exp(-math.log(10_000) * exponent)
         features = torch.cat([angles.cos(), angles.sin()], -1)
         return F.silu(self.mlp(features.to(next(self.parameters()).dtype)))

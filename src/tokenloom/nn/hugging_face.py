@@ -51,7 +51,7 @@ class PretrainedConfig:
 
 @dataclass(frozen=True)
 class PretrainedOptions(NetworkOptions):
-    """Nothing to choose: such a network comes with its weights."""
+    """No options: such a network comes with its weights."""
 
     kind: str = "masked-lm"
 
@@ -81,13 +81,13 @@ class PretrainedHead(nn.Module):
 
     @property
     def weight(self) -> Float[Tensor, "vocab width"]:
-        """One row per token."""
+        """Return the matrix, with one row per token."""
         weight: Tensor = self._tied[0].weight if self._tied else self.get_parameter("own_weight")
         return weight
 
     @property
     def bias(self) -> Float[Tensor, "vocab"]:
-        """That of the network, and -inf at the forbidden ids, where no gradient arrives."""
+        """Return the bias of the network, with -inf at the forbidden ids, which get no gradient."""
         return self.barrier if self.own_bias is None else self.own_bias + self.barrier
 
     def forward(self, features: Float[Tensor, "*rows width"]) -> Float[Tensor, "*rows vocab"]:
@@ -110,6 +110,7 @@ class Pretrained(Network):
 
     timeless = True
     config: PretrainedConfig
+    head: PretrainedHead
 
     def __init__(
         self, config: PretrainedConfig, forbidden: Bool[Tensor, "vocab"], pretrained: nn.Module | None = None
@@ -133,12 +134,6 @@ class Pretrained(Network):
         if tokens.shape[1] > self.length:
             raise ValueError(f"this network reads at most {self.length} positions, got {tokens.shape[1]}")
         return self.read(tokens)
-
-    def forward(self, tokens: Tokens, time: PerRow, features_only: bool = False) -> Float[Tensor, "batch length out"]:
-        """Compute the logits of every position, or the features alone."""
-        features = self.features(tokens, time)
-        logits: Tensor = features if features_only else self.head(features)
-        return logits
 
     def read(self, tokens: Tokens) -> Float[Tensor, "batch length width"]:
         """Compute the features at every token: the network without its last map."""

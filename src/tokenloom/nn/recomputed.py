@@ -22,7 +22,7 @@ from tokenloom.nn.products import is_plain
 
 @dataclass(frozen=True)
 class Recomputed:
-    """f(inputs), for linear maps to read."""
+    """The input f(inputs) of linear maps, which keep only `inputs` for the backward pass."""
 
     function: Callable[..., Tensor]
     inputs: tuple[Tensor, ...]
@@ -43,7 +43,7 @@ class Recomputed:
 
 
 def _autocast(device: str) -> Callable[[], AbstractContextManager[None]]:
-    """Return a function that restores the mixed precision of this moment."""
+    """Return a function that opens a context with the current mixed precision."""
     if not torch.amp.is_autocast_available(device):
         return nullcontext
     return partial(torch.autocast, device, torch.get_autocast_dtype(device), torch.is_autocast_enabled(device))

@@ -45,7 +45,7 @@ class _Uninitialised(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-def heads_for(width: int, head_width: int = 32, most: int = 64) -> int:
-    """Return the number of heads of about this (even) width that divide the width of a network."""
-    wanted = min(most, max(1, width // head_width))
+def heads_for(width: int) -> int:
+    """Return how many heads, at most 64 and each about 32 wide, divide the width of a network evenly."""
+    wanted = min(64, max(1, width // 32))
     return next((heads for heads in range(wanted, 1, -1) if width % (2 * heads) == 0), 1)

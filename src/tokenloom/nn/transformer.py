@@ -146,7 +146,7 @@ class Transformer(Network):
         else:
             self.embedding = TokenEmbedding(config.num_states, config.width, config.absorbing, config.given)
             limits = config.time_least, config.time_most
-            self.time = TimeEmbedding(config.condition, scale=config.time_scale, limits=limits) if config.time else None
+            self.time = TimeEmbedding(config.condition, config.time_scale, limits) if config.time else None
         self.norm = nn.LayerNorm(config.width, bias=False)
         self.modulation = Modulation(condition, config.width, 2)
         head = nn.Linear(config.width, config.vocab_size)
@@ -181,26 +181,12 @@ class Transformer(Network):
         if length > self.config.length:
             raise ValueError(f"this network reads at most {self.config.length} positions, got {length}")
 
-    def forward(
-        self,
-        tokens: Tokens,
-        time: PerRow,
-        absorbing: Tokens | None = None,
-        given: Flags | None = None,
-        features_only: bool = False,
-        evidence: PerPosition | None = None,
-    ) -> Float[Tensor, "batch length out"]:
-        """Compute the logits of every position, or the features alone."""
-        features = self.features(tokens, time, absorbing, given, evidence)
-        logits: Tensor = features if features_only else self.head(features)
-        return logits
-
     def encode(self, x: Hidden, condition: Condition) -> Hidden:
         """Apply the body of the network."""
         raise TypeError(f"{type(self).__name__} has no body; use DiT, CausalTransformer or HollowTransformer")
 
     def rounds(self) -> range:
-        """Count the passes through the blocks: `loops`, in training from `fewest_loops` on."""
+        """Return the passes through the blocks: `loops`, or in training a random number from `fewest_loops` on."""
         most, fewest = self.config.loops, self.config.fewest_loops
         if fewest is None or not self.training:
             return range(most)

@@ -52,7 +52,7 @@ class Law(ABC):
 
     @abstractmethod
     def draw_other(self, tokens: Tokens, u: PerPosition) -> Tokens:
-        """Draw given that the result is not `tokens`; any token where there is no other."""
+        """Draw from the law given that the result is not `tokens`; any token where no other is possible."""
 
     def at(self, place: Int[Tensor, "batch length"]) -> "Law":
         """Take the law at some positions of a sequence, each as a sequence of its own."""
@@ -205,5 +205,5 @@ class MaskOrUniformLaw(Law):
 
 
 def _beyond(u: PerPosition, share: Tensor) -> PerPosition:
-    """Turn uniform numbers that are not below the share into uniform numbers again."""
+    """Rescale the uniform numbers above the share to [0, 1]."""
     return ((u - share) / (1 - share).clamp(min=1e-300)).clamp(0, 1)  # a share of 1 leaves no such number

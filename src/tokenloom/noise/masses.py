@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from tokenloom.noise.law import Law, PointLaw, Support
+from tokenloom.noise.law import Law, Support
 from tokenloom.schedules import Schedule
 from tokenloom.state import Noisy
 from tokenloom.types import PerPosition, PerRow, sealed
@@ -97,8 +97,6 @@ class StillMasses(Masses):
     def law(self, noisy: Noisy, t: PerRow) -> Law:
         if noisy.place is not None:
             return self.fixed.at(noisy.place)
-        if isinstance(self.fixed, PointLaw):
-            return PointLaw(self.fixed.tokens.to(noisy.tokens.device).expand_as(noisy.tokens), self.fixed.num_states)
         length = self.fixed.length
         if length is not None and length != noisy.tokens.shape[1]:
             raise ValueError(f"the noise is given for length {length}, got tokens of length {noisy.tokens.shape[1]}")

@@ -28,7 +28,7 @@ from tokenloom.objectives.base import Objective
 from tokenloom.objectives.prior_term import PriorTerm
 from tokenloom.posteriors import Denoiser
 from tokenloom.state import Noisy
-from tokenloom.support.checks import check_same_shape, check_time
+from tokenloom.support.checks import check_batch
 from tokenloom.support.typed import checked
 from tokenloom.types import Flags, PerPosition, PerRow, Tokens
 
@@ -82,12 +82,10 @@ def training_loss(
     Raises:
         ValueError: If the objective cannot train this model, or a tensor does not fit.
     """
-    objective.check(model.process, model.predicts, model.hollow)
-    model.process.check_clean(x_0, given)
-    check_time("t", t, x_0)
-    if weights is not None:
-        check_same_shape("weights", weights, x_0)
-    noisy = model.process.corrupted(x_0, objective.times(t), generator, given)
+    process = model.process
+    objective.check(process, model.predicts, model.hollow)
+    check_batch(x_0, t, given, process.vocab_size, process.mask_in_vocabulary, weights)
+    noisy = process.corrupted(x_0, objective.times(t), generator, given)
     return loss_at(model, objective, x_0, noisy, weights)
 
 
@@ -97,10 +95,10 @@ def loss_at(
     """Score a state that the caller has made, of arguments that were checked."""
     if weights is None:
         weights = noisy.free.double() / noisy.free.sum().clamp(min=1)
-    device = model.device
+    head = model.linear_head
+    device = model.device if head is None else head.weight.device
     if device is not None and device != x_0.device:
         x_0, noisy, weights = x_0.to(device), noisy.to(device), weights.to(device)
-    head = model.linear_head
     if head is None:
         prediction = model.interpret(model.logits(noisy), noisy)
         prediction.check(noisy, model.process)  # a callable may return anything

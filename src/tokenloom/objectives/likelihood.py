@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
 from tokenloom.drawing.randomness import Randomness, RowGenerators, derive_seed
@@ -25,9 +25,11 @@ from tokenloom.models.protocol import Model
 from tokenloom.objectives.base import Objective
 from tokenloom.objectives.grouped_ratio import grouped_ratio
 from tokenloom.objectives.head_loss import loss_at
+from tokenloom.objectives.lost_tokens import corrupted_given
 from tokenloom.objectives.nelbo import Bound
 from tokenloom.objectives.prior_term import PriorTerm, needs_no_network
-from tokenloom.objectives.time_integral import Times, group_levels, group_size, levels_to_times
+from tokenloom.objectives.time_integral import Times, group_levels, group_size, keeping_times, losing_times
+from tokenloom.process import Process
 from tokenloom.support.memory import check_memory
 from tokenloom.support.typed import checked
 from tokenloom.support.words import counted
@@ -130,27 +132,25 @@ def nelbo(
         ValueError: If the model has no bound, or an argument does not fit it.
     """
     _check(x_0, samples, batch)
-    model.process.check_clean(x_0, given)
-    bound, count = Bound.of_model(model), len(x_0)
-    samples = 1 if bound.exact else samples
+    process, count = model.process, len(x_0)
+    process.check_clean(x_0, given)
+    bound = Bound.of_model(model)
+    samples = 0 if bound.exact else samples
     group = 1 if bound.exact else group_size(count, samples)
     seed = int(torch.randint(2**62, (), generator=generator, device="cpu" if generator is None else generator.device))
+    free = torch.full((count,), x_0.shape[1]).double() if given is None else (~given).sum(-1).double().cpu()
+    drawn = partial(group_levels, count, group=group, times=times, generator=Generator().manual_seed(seed))
+    parts = _parts(bound, process, free, samples, lambda size: drawn(size).flatten())
+    work = _Scoring(
+        model, x_0, given, batch, workers, row_noise, seed, sum(len(part.index) for part in parts), on_progress
+    )
     with evaluating(model):
-        levels = group_levels(count, samples, group, times, torch.Generator().manual_seed(seed), torch.device("cpu"))
-        t, weights = levels_to_times(levels.flatten(), model.process)
-        total = count * samples + (0 if bound.prior is None else count)
-        scoring = _Scoring(model, x_0, given, batch, workers, row_noise, seed, total, on_progress)
-        nats = scoring.nats(bound.integral, torch.arange(count).repeat_interleave(samples), t)
-        totals = (nats if bound.exact else nats * weights).view(-1, samples).mean(-1)
-        if bound.prior is not None:
-            totals = totals + scoring.nats(bound.prior, torch.arange(count))
+        totals = torch.stack([work.nats(part).view(count, -1).mean(-1) for part in parts]).sum(0)
     if bool(totals.isnan().any()):
         row = int(totals.isnan().nonzero()[0])
         raise ValueError(f"the bound of row {row} is not a number: the network's logits there hold NaN or +inf")
-    free = torch.full_like(totals, x_0.shape[1]) if given is None else (~given).sum(-1, dtype=torch.float64).cpu()
-    how = f"{bound.words}, {times} times in groups of {group}"
-    found = likelihood_of(totals, free, group, "exact, next token" if bound.exact else how, bound.exact)
-    return replace(found, time_samples=0 if bound.exact else samples)
+    how = "exact, next token" if bound.exact else f"{bound.words}, {times} times in groups of {group}"
+    return replace(likelihood_of(totals, free, group, how, bound.exact), time_samples=samples)
 
 
 def likelihood_of(nats: PerRow, free: PerRow, group: int, estimator: str, exact: bool) -> Likelihood:
@@ -158,6 +158,32 @@ def likelihood_of(nats: PerRow, free: PerRow, group: int, estimator: str, exact:
     mean = grouped_ratio(nats, torch.ones_like(nats), group)
     per_token = grouped_ratio(nats, free, group)
     return Likelihood(*mean, *per_token, len(nats), int(free.sum()), 0, estimator, exact, nats)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A term of the bound, for the sequences of an index: at their times, or once."""
+
+    term: Objective | PriorTerm
+    index: Int[Tensor, "rows"]
+    t: PerRow | None = None
+    weights: PerRow | None = None
+    some: bool = False
+    """True if some token is lost at these times, False if none is."""
+
+
+def _parts(bound: Bound, process: Process, free: PerRow, samples: int, levels: Callable[[int], PerRow]) -> list[_Part]:
+    """Return the parts of a bound: states with lost tokens and states without, the reconstruction, and the prior."""
+    every, loss, eps = torch.arange(len(free)), bound.integral, bound.eps
+    if bound.exact:
+        return [_Part(loss, every)]
+    parts = [_Part(loss, every.repeat_interleave(samples), *losing_times(levels(samples), eps, process), True)]
+    if not process.all_or_nothing:  # else kept tokens are revealed, and cost nothing
+        parts.append(_Part(loss, every, *keeping_times(levels(1), eps, free, process), False))
+    if bound.reconstruction is not None:
+        t = process.masses.time_at_lost(torch.full_like(free, eps))
+        parts += [_Part(bound.reconstruction, every, t, torch.ones_like(t), some) for some in (True, False)]
+    return parts if bound.prior is None else [*parts, _Part(bound.prior, every)]
 
 
 @dataclass
@@ -175,21 +201,21 @@ class _Scoring:
     on_progress: Callable[[float], object]
     done: int = 0
 
-    def nats(self, term: Objective | PriorTerm, index: Tensor, t: Tensor | None = None) -> Float[Tensor, "rows"]:
-        """Score the sequences of this index, each at its time t; every row has a generator of its own."""
-        found = torch.zeros(len(index), dtype=torch.float64)
-        chunks = torch.split(torch.arange(len(index)), self.batch)
+    def nats(self, part: _Part) -> Float[Tensor, "rows"]:
+        """Score a part of the bound; every row has a generator of its own."""
+        found = torch.zeros(len(part.index), dtype=torch.float64)
+        chunks = torch.split(torch.arange(len(part.index)), self.batch)
         for first in range(0, len(chunks), self.workers.count):
             number = first + self.workers.rank
-            part = chunks[number % len(chunks)]  # without a chunk of its own it runs too: a model in parts needs all
-            chosen = index[part].to(self.x_0.device)
+            rows = chunks[number % len(chunks)]  # without a chunk of its own it runs too: a model in parts needs all
+            chosen = part.index[rows].to(self.x_0.device)
             given = None if self.given is None else self.given[chosen]
-            noise = self.row_noise([derive_seed(self.seed, term.name, row) for row in part.tolist()], self.x_0.device)
-            rows = _Rows(self.x_0[chosen], None if t is None else t[part], given, noise)
-            nats = self._called(partial(_score, term, rows))
+            key = (self.seed, part.term.name, part.some)
+            noise = self.row_noise([derive_seed(*key, row) for row in rows.tolist()], self.x_0.device)
+            nats = self._called(partial(_score, part, rows, self.x_0[chosen], given, noise))
             if number < len(chunks):
-                found[part] = nats
-            self.done += len(part) * self.workers.count
+                found[rows] = nats
+            self.done += len(rows) * self.workers.count
             self.on_progress(min(1.0, self.done / self.total))
         device = self.model.device or torch.device("cpu")
         return self.workers.add(found.to(device)).cpu()
@@ -202,27 +228,22 @@ class _Scoring:
         return self.workers.call(lambda model: work(model if model.process is own else model.with_process(own))).cpu()
 
 
-@dataclass(frozen=True)
-class _Rows:
-    """Some rows to score at once."""
-
-    x_0: Tokens
-    t: Tensor | None
-    given: Flags | None
-    generator: Randomness
-
-
-def _score(term: Objective | PriorTerm, rows: _Rows, model: Model) -> Tensor:
-    """Return the nats of each row: a term of the integral at the row's time, or the prior term."""
-    process, x_0 = model.process, rows.x_0
-    if isinstance(term, Objective):
-        assert rows.t is not None
-        noisy = process.corrupted(x_0, term.times(rows.t.to(x_0.device)), rows.generator, rows.given)
-    elif needs_no_network(process):
-        return term.closed_form(x_0, process, rows.given).sum(-1, dtype=torch.float64)
+def _score(part: _Part, rows: Tensor, x_0: Tokens, given: Flags | None, noise: Randomness, model: Model) -> PerRow:
+    """Return the nats of some rows of a part."""
+    process, term = model.process, part.term
+    factor = torch.ones(len(x_0), device=x_0.device, dtype=torch.float64)
+    if isinstance(term, PriorTerm):
+        if needs_no_network(process):
+            return term.closed_form(x_0, process, given).sum(-1, dtype=torch.float64)
+        noisy = term.state(process, x_0, noise, given)
+    elif part.t is None or part.weights is None:
+        noisy = process.corrupted(x_0, term.times(factor), noise, given)  # an exact likelihood has no times
     else:
-        noisy = term.state(process, x_0, rows.generator, rows.given)
-    return loss_at(model, term, x_0, noisy).per_token.sum(-1, dtype=torch.float64)
+        t, weights = part.t[rows].to(x_0.device), part.weights[rows].to(x_0.device)
+        noisy, probability = corrupted_given(process, x_0, term.times(t), part.some, noise, given)
+        factor = weights * probability
+    losses = loss_at(model, term, x_0, noisy).per_token.sum(-1, dtype=torch.float64)
+    return factor.to(losses.device) * losses
 
 
 def _check(x_0: Tensor, samples: int, batch: int) -> None:

@@ -2,9 +2,12 @@
 
 from dataclasses import dataclass
 
+import torch
+
 from tokenloom.couplings.markov import Markov
 from tokenloom.models.protocol import Model
 from tokenloom.objectives.base import OBJECTIVES, Objective
+from tokenloom.objectives.cross_entropy import CrossEntropy
 from tokenloom.objectives.jump_nelbo import JumpNELBO
 from tokenloom.objectives.markov_nelbo import MarkovNELBO
 from tokenloom.objectives.next_token import NextToken
@@ -15,6 +18,9 @@ from tokenloom.posteriors import Denoiser, LeaveOneOut, Posterior, Score
 from tokenloom.process import Process
 from tokenloom.state import Noisy
 from tokenloom.types import PerPosition, Tokens
+
+EPS = 1e-2
+"""The eps of a bound that needs one, as a share of what is ever lost."""
 
 
 @OBJECTIVES.register("nelbo")
@@ -45,14 +51,19 @@ def continuous_bound(process: Process, predicts: type[Posterior]) -> Objective:
 
 @dataclass(frozen=True)
 class Bound:
-    """-log p(x_0) <= the mean of `integral` over t in [0, 1] + `prior`; an equality for a causal network."""
+    """-log p(x_0) <= the integral of a loss over t + `reconstruction` + `prior`; an equality for a causal network.
+
+    Where noise can produce a clean token, the loss of a denoiser with finite logits is (1 - mu)/t near t = 0, and its
+    integral from 0 is infinite.  There it begins at 1 - alpha_t = eps, and -log mu_{x_0} at that time completes the
+    bound: the likelihood of a chain that ends in one step from there.
+    """
 
     integral: Objective
-    """The loss whose mean over t is the integral."""
+    """The loss whose integral it is."""
     prior: PriorTerm | None
     """The price at t = 1; None where there is none."""
-    bounded: bool = True
-    """True if the integral exists for finite logits."""
+    eps: float = 0.0
+    """The share 1 - alpha_t of lost tokens that the integral begins with; 0 where it exists from there on."""
 
     @property
     def exact(self) -> bool:
@@ -62,8 +73,13 @@ class Bound:
     @property
     def words(self) -> str:
         """The terms that a figure consists of, as text."""
-        diverges = "" if self.bounded else " (infinite for finite logits: an estimate, not a bound)"
-        return type(self.integral).__name__ + diverges + ("" if self.prior is None else " + prior term")
+        end = f" from 1 - alpha = {self.eps:g} + reconstruction" if self.eps else ""
+        return type(self.integral).__name__ + end + ("" if self.prior is None else " + prior term")
+
+    @property
+    def reconstruction(self) -> Objective | None:
+        """The loss at the beginning of the integral, None where that is t = 0."""
+        return CrossEntropy() if self.eps else None
 
     @classmethod
     def of(cls, process: Process, predicts: type[Posterior], hollow: bool = False) -> "Bound":
@@ -73,7 +89,8 @@ class Bound:
         integral.check(process, predicts, hollow)
         if prior is not None:
             prior.check(process, predicts)
-        return cls(integral, prior, process.bounded(predicts))
+        lost = 1 - float(process.alpha(torch.ones(1, dtype=torch.float64)))
+        return cls(integral, prior, 0.0 if process.bounded(predicts) else EPS * lost)
 
     @classmethod
     def of_model(cls, model: Model) -> "Bound":

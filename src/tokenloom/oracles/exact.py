@@ -11,11 +11,12 @@ oracle answers with the uniform law there.
 
 from abc import ABC, abstractmethod
 from copy import copy
-from typing import Generic, TypeVar
+from typing import Generic
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from typing_extensions import TypeVar
 
 from tokenloom.drawing.randomness import Randomness
 from tokenloom.posteriors import (
@@ -37,17 +38,12 @@ from tokenloom.support.typed import checked
 from tokenloom.types import Logits, PerRow, Tokens
 
 Self = TypeVar("Self", bound="ExactModel")
+Asked = TypeVar("Asked", bound=Posterior, default=LeaveOneOut)
+"""The representation asked for by `predicts`; the type of an oracle built without it is that of a `LeaveOneOut`."""
 
 
 class ExactModel(ABC, Generic[Predicted_co]):
-    """A model whose predictions are exact, without a network.
-
-    Args:
-        length: Positions of a sequence.
-        process: The process to denoise.
-        schedule: Replaces that of the process.
-        predicts: The representation of the predictions.
-    """
+    """A model whose predictions are exact, without a network."""
 
     hollow = causal = timeless = False
     marks_given = True

@@ -10,16 +10,14 @@ Both recursions run side by side, in log space: each message is scaled by its la
 and where a product underflows (only chains with impossible transitions can) it is redone as a log-sum-exp.
 """
 
-from typing import overload
-
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from tokenloom.drawing.categorical import invert
 from tokenloom.drawing.randomness import Randomness, uniform
-from tokenloom.oracles.exact import ExactModel, check_distribution
-from tokenloom.posteriors import LeaveOneOut, Posterior, Predicted_co
+from tokenloom.oracles.exact import Asked, ExactModel, check_distribution
+from tokenloom.posteriors import LeaveOneOut, Predicted_co
 from tokenloom.process import Process
 from tokenloom.schedules import Schedule
 from tokenloom.support.checks import check_tokens
@@ -39,36 +37,15 @@ class MarkovOracle(ExactModel[Predicted_co]):
         predicts: The representation of the predictions.
     """
 
-    @overload
-    def __init__(
-        self: "MarkovOracle[LeaveOneOut]",
-        initial: Float[Tensor, "vocab"],
-        transition: Float[Tensor, "vocab vocab"],
-        length: int,
-        process: Process,
-        schedule: Schedule | None = None,
-    ) -> None: ...
-
-    @overload
-    def __init__(
-        self,
-        initial: Float[Tensor, "vocab"],
-        transition: Float[Tensor, "vocab vocab"],
-        length: int,
-        process: Process,
-        schedule: Schedule | None = None,
-        predicts: type[Predicted_co] = ...,
-    ) -> None: ...
-
     @checked
     def __init__(
-        self,
+        self: "MarkovOracle[Asked]",
         initial: Float[Tensor, "vocab"],
         transition: Float[Tensor, "vocab vocab"],
         length: int,
         process: Process,
         schedule: Schedule | None = None,
-        predicts: type[Posterior] = LeaveOneOut,
+        predicts: type[Asked] = LeaveOneOut,  # type: ignore[assignment]
     ) -> None:
         super().__init__(length, process, schedule, predicts)
         size = process.vocab_size

@@ -1,15 +1,13 @@
 """The oracle of any p_0 that fits in a table: posteriors by enumeration of all sequences."""
 
-from typing import overload
-
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from tokenloom.drawing.categorical import invert
 from tokenloom.drawing.randomness import Randomness, uniform
-from tokenloom.oracles.exact import ExactModel, check_distribution
-from tokenloom.posteriors import LeaveOneOut, Posterior, Predicted_co
+from tokenloom.oracles.exact import Asked, ExactModel, check_distribution
+from tokenloom.posteriors import LeaveOneOut, Predicted_co
 from tokenloom.process import Process
 from tokenloom.schedules import Schedule
 from tokenloom.support.checks import check_tokens
@@ -27,27 +25,13 @@ class Oracle(ExactModel[Predicted_co]):
         predicts: The representation of the predictions.
     """
 
-    @overload
-    def __init__(
-        self: "Oracle[LeaveOneOut]", p0: Float[Tensor, "..."], process: Process, schedule: Schedule | None = None
-    ) -> None: ...
-
-    @overload
-    def __init__(
-        self,
-        p0: Float[Tensor, "..."],
-        process: Process,
-        schedule: Schedule | None = None,
-        predicts: type[Predicted_co] = ...,
-    ) -> None: ...
-
     @checked
     def __init__(
-        self,
+        self: "Oracle[Asked]",
         p0: Float[Tensor, "..."],
         process: Process,
         schedule: Schedule | None = None,
-        predicts: type[Posterior] = LeaveOneOut,
+        predicts: type[Asked] = LeaveOneOut,  # type: ignore[assignment]
     ) -> None:
         super().__init__(p0.ndim, process, schedule, predicts)
         if p0.ndim == 0 or set(p0.shape) != {process.vocab_size}:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from tokenloom.couplings.mixtures import Mixture
@@ -46,7 +46,7 @@ class LocalPrediction:
     """Predictions at some positions of a batch, with the state of each as a sequence of length one."""
 
     where: Positions
-    """These positions in the batch."""
+    """These positions in the batch; its `take` and `put` read and replace values there."""
     noisy: Noisy
     """Their state, [positions, 1]."""
     posterior: OverTokens
@@ -63,23 +63,13 @@ class LocalPrediction:
         """Take the value of each position's row."""
         return values[self.where.row]
 
-    def of_position(self, values: Float[Tensor, "batch length"]) -> Float[Tensor, "positions 1"]:
-        """Take the values of these positions."""
-        return self.where.take(values)
-
-    def put(self, tokens: Tokens, drawn: Int[Tensor, "positions 1"]) -> Tokens:
-        """Replace the tokens of these positions."""
-        return self.where.put(tokens, drawn)
-
     def draw(self, tokens: Tokens, u: PerPosition) -> Tokens:
         """Replace the tokens of these positions by draws from the prediction."""
-        return self.put(tokens, draw_each(self.posterior.logits, self.of_position(u)))
+        return self.where.put(tokens, draw_each(self.posterior.logits, self.where.take(u)))
 
     def draw_from(self, law: Mixture, tokens: Tokens, branch: PerPosition, token: PerPosition) -> Tokens:
         """Replace the tokens of these positions by draws from a law over them."""
-        row, column = self.where.row, self.where.column
-        drawn = law.invert(branch[row, column].unsqueeze(1), token[row, column].unsqueeze(1))
-        return tokens.index_put((row, column), drawn.squeeze(1))
+        return self.where.put(tokens, law.invert(self.where.take(branch), self.where.take(token)))
 
 
 class Evaluator:

@@ -4,9 +4,12 @@ r"""A sampler as one value: a predictor, a corrector, a truncation and a budget.
 steps between them cost n + (n - 1) m.  (At t = 0 there is no noise left to correct at.)  `run.py` runs it.
 """
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -14,7 +17,6 @@ from tokenloom.drawing.randomness import Randomness
 from tokenloom.drawing.truncation import Truncation
 from tokenloom.models.protocol import Model
 from tokenloom.samplers.given import GivenTokens, ShowGiven
-from tokenloom.samplers.grids import Grid, time_grid
 from tokenloom.samplers.kernel import CORRECTORS, PREDICTORS, Corrector, Predictor, restore
 from tokenloom.samplers.predictors.ancestral import Ancestral
 from tokenloom.samplers.predictors.autoregressive import Autoregressive
@@ -24,6 +26,10 @@ from tokenloom.state import Noisy
 from tokenloom.support.typed import checked
 from tokenloom.support.words import nearest
 from tokenloom.types import Tokens
+
+GridName = Literal["uniform", "cosine"]
+Grid = GridName | Sequence[float] | Float[Tensor, "times"]
+"""A named grid, or the times themselves."""
 
 
 class Steps(int):
@@ -78,11 +84,11 @@ class Sampler(Truncation):
     predictor: Predictor = field(default_factory=Ancestral)
     """The kernel that steps from t down to s."""
     corrector: Corrector | None = None
-    """The kernel that acts after each step but the last; None for none."""
+    """The kernel that acts after each step but the last, or none."""
     steps: Budget = field(default=Steps(128), kw_only=True)
-    """The budget of network evaluations per sequence, the corrector's included; called, it takes the steps."""
+    """The budget of network evaluations per sequence, the corrector's included."""
     grid: Grid = field(default="uniform", kw_only=True)
-    """The times of the steps: `uniform`, `cosine`, or the times themselves, from 1 down to 0."""
+    """The times of the steps: `uniform`, `cosine`, which is denser near t = 0, or (in Python) all times from 1 to 0."""
     show_given: ShowGiven = field(default="auto", kw_only=True)
     """The way given tokens are shown: `clean` to models that know given positions and under processes whose clean
     tokens show, else `noised` to the current level at every step; `auto` chooses."""
@@ -94,12 +100,11 @@ class Sampler(Truncation):
                     f"{name} must be a {kind.__name__}, got {value!r}; use Sampler.parse, which takes text"
                 )
         super().__post_init__()
-        if not isinstance(self.grid, str):
-            times = self.grid.tolist() if isinstance(self.grid, Tensor) else self.grid
-            object.__setattr__(self, "grid", tuple(times))
         if self.steps < 1:
             raise ValueError(f"steps must be a whole number, at least 1, got {self.steps}")
-        self.times()
+        times = self.times()
+        if not isinstance(self.grid, str):
+            object.__setattr__(self, "grid", tuple(times.tolist()))
 
     @classmethod
     @checked
@@ -149,14 +154,29 @@ class Sampler(Truncation):
         )
 
     def times(self) -> Float[Tensor, "times"]:
-        """Return the times of a run, from 1 down to 0, within the budget."""
+        """Return the times of a run, from 1 down to 0: those given, or as many as the budget allows, evenly spaced or
+        denser near 0, by t = 1 - cos(pi/2 u)."""
+        if not isinstance(self.grid, str):
+            times = torch.as_tensor(self.grid, dtype=torch.float64)
+            if (
+                times.ndim != 1
+                or len(times) < 2
+                or times[0] != 1
+                or times[-1] != 0
+                or not bool((times.diff() < 0).all())
+            ):
+                raise ValueError(f"a grid is a vector of times that falls from 1 to 0, got {times.tolist()}")
+            return times
         extra = 0 if self.corrector is None else self.corrector.evaluations
-        if extra and isinstance(self.grid, str) and self.steps < 2 + extra:
+        if extra and self.steps < 2 + extra:
             raise ValueError(
                 f"{extra} corrector steps act between two steps of the sampler, which takes at least {2 + extra} "
                 f"evaluations, got steps={self.steps}; allow more, or correct less"
             )
-        return time_grid(self.grid, (self.steps + extra) // (1 + extra))
+        times = torch.linspace(1, 0, (self.steps + extra) // (1 + extra) + 1, dtype=torch.float64)
+        if self.grid == "cosine":
+            times[1:] = 1 - torch.cos(times[1:] * math.pi / 2)
+        return times
 
     def for_model(self, model: Model) -> "Sampler":
         """Return this sampler, or for a causal model the only one there is."""

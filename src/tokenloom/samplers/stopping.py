@@ -1,4 +1,4 @@
-"""Rows that need no more steps: what the model finds most probable is already what was wanted.
+"""Rows that need no more steps, because the model's most probable sequence is already good.
 
 At every network evaluation of a row, `until` sees the most probable token of each free position under the (truncated)
 denoiser, beside the given ones.  Where it agrees, this sequence is the row's result and the network is not asked about

@@ -1,19 +1,18 @@
 r"""Sudoku: grids whose rows, columns and boxes hold every digit once, of side 4, 6 (boxes 2 high, 3 wide) and 9.
 
-A sequence is a complete grid in reading order and a token a digit minus one.  The grids come from a file, or every one
-is searched anew from a random start and then moved by a random symmetry (`symmetries.py`).  Training moves every grid
-again, so no two splits may share a grid *up to* symmetry: grids with equal invariants stay on one side, equivalent or
-not.
+A sequence is a complete grid in reading order and a token a digit minus one.  Training moves every grid by a random
+symmetry (`symmetries.py`), so the splits may not share a grid *up to* symmetry: grids with equal invariants, equivalent
+or not, stay on one side.
 
-Side 6 has 49 classes, of which whole ones are held out.  Side 4 has 288 grids in 2 classes, too few to hold one out:
-there the grids themselves are split, with no augmentation (it would carry validation grids into training).  A held-out
-grid of side 4 is never a training grid, but it is the image of one: its loss says little about new classes.
+Side 4 has 288 grids in 2 classes, too few to hold one out: there the grids themselves are split, with no augmentation
+(it would carry validation grids into training).  A held-out grid of side 4 is never a training grid, but it is the
+image of one: its loss says little about new classes.
 """
 
 import hashlib
 import random
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -29,7 +28,7 @@ from tokenloom.drawing.randomness import uniform
 from tokenloom.sudoku.difficulty import cached_difficulty, hard_rows
 from tokenloom.sudoku.network import grid_relations
 from tokenloom.sudoku.puzzles import minimal_puzzles
-from tokenloom.sudoku.solver import BLANK, box_shape, random_grid, solve
+from tokenloom.sudoku.solver import BLANK, box_shape, check_givens, random_grid, solve
 from tokenloom.sudoku.symmetries import augment, augment_puzzles, class_keys, draw_permutations
 from tokenloom.sudoku.text import read_puzzles
 from tokenloom.types import Flags, Tokens
@@ -50,11 +49,6 @@ class SudokuDataset(Dataset):
     """For every row of the two tables, flags of cells that determine the others."""
     bare: float = 0.0
     """Share of the rows with a puzzle that are given no other cell."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.puzzles is not None and [flags.shape for flags in self.puzzles] != [self.train.shape, self.valid.shape]:
-            raise ValueError(f"the puzzles of {self.name} must mark the positions of every row of its splits")
 
     @property
     def outline(self) -> Outline:
@@ -109,9 +103,6 @@ class SudokuSource(Source):
     seed: int = 0
     """Seed of the generated grids and of the split."""
 
-    def at(self, path: str) -> Source:
-        return replace(self, path=path)
-
     def outline(self) -> Outline:
         return grid_outline(self.side)
 
@@ -119,27 +110,14 @@ class SudokuSource(Source):
         return grid_decoder(self.side)
 
     def load(self, valid_fraction: float = 0.05, cache: Path | None = None) -> SudokuDataset:
-        """Read or generate the grids, at most the 288 of side 4.
+        """Read or generate the grids, at most the 288 of side 4, and hold out `valid_fraction`, in whole classes.
 
-        `valid_fraction` is met as nearly as whole classes allow.  Unique puzzles are those of the file, or ones that
-        cannot lose a given, found once and kept in `cache`.  Hard ones are drawn for training alone (`hard_rows`): as
-        cells given beyond a puzzle soon make it easy (of the puzzles that need more than singles, 4% still do with six
-        more), the share `hard` of the rows is given no other cell.
+        Puzzles that were searched are kept in `cache`.  Hard ones are drawn for training alone, and the share `hard` of
+        the rows is given no other cell: of the puzzles that need more than singles, 4% still do with six more givens.
         """
         self._check(valid_fraction)
-        side, unique = self.side, self.puzzles == "unique"
-        if self.path is None and not unique:
-            grids, marks = random_grids(side, self.rows, self.seed), None
-        else:
-            path = None if self.path is None else Path(self.path)
-            found = (
-                minimal_puzzles(side, self.rows, self.seed, cache) if path is None else read_puzzles(path, self.rows)
-            )
-            if path is not None and found.side != side:
-                raise ValueError(
-                    f"{path.name} has grids of side {found.side}, but side is {side}; set it to {found.side}"
-                )
-            grids, marks = found.solutions, found.given if unique else None
+        side = self.side
+        grids, marks = self._grids(cache)
         classes: Sequence[Hashable] = [tuple(grid) for grid in grids.tolist()] if side == 4 else class_keys(grids, side)
         held_out = _hold_out(classes, valid_fraction, self.seed)
         chosen, others = (~held_out).nonzero().squeeze(1), held_out.nonzero().squeeze(1)
@@ -148,11 +126,11 @@ class SudokuSource(Source):
             chosen = chosen[hard_rows(rated[chosen], self.hard, self.seed)]
         train, valid = grids[chosen], grids[others]
         digest = hashlib.sha256(repr((side, self.rows, self.seed, valid_fraction, *self.givens)).encode())
-        for table in (train, valid, *(() if marks is None else (marks,))):
+        for table in (train, valid) if marks is None else (train, valid, marks):
             digest.update(repr(tuple(table.shape)).encode() + table.numpy().tobytes())
         digest.update(repr(self.hard).encode() if self.hard else b"")
         return SudokuDataset(
-            name=f"sudoku-{side}x{side}",
+            name=self.outline().name,
             vocab_size=side,
             train=train,
             valid=valid,
@@ -165,9 +143,7 @@ class SudokuSource(Source):
 
     def _check(self, valid_fraction: float) -> None:
         box_shape(self.side)
-        low, high, cells = *self.givens, self.side * self.side
-        if not 0 <= low <= high <= cells:
-            raise ValueError(f"givens must be a range within 0..{cells} for side {self.side}, got {low}..{high}")
+        check_givens(*self.givens, self.side)
         if not 0 < valid_fraction < 1:
             raise ValueError(f"valid_fraction must be in (0, 1), got {valid_fraction:g}")
         if self.rows < 2:
@@ -175,6 +151,20 @@ class SudokuSource(Source):
         if not 0 <= self.hard <= 1 or (self.hard and self.puzzles == "random"):
             got = f"{self.hard:g} with {self.puzzles} puzzles"
             raise ValueError(f"hard must be in [0, 1], and 0 unless puzzles are unique, got {got}")
+
+    def _grids(self, cache: Path | None) -> tuple[Tokens, Flags | None]:
+        """Return complete grids, and the flags of their puzzles if these are to be unique."""
+        if self.path is not None:
+            found = read_puzzles(Path(self.path), self.rows)
+            if found.side != self.side:
+                raise ValueError(
+                    f"{self.path} has grids of side {found.side}, but side is {self.side}; set it to {found.side}"
+                )
+        elif self.puzzles == "unique":
+            found = minimal_puzzles(self.side, self.rows, self.seed, cache)
+        else:
+            return random_grids(self.side, self.rows, self.seed), None
+        return found.solutions, found.given if self.puzzles == "unique" else None
 
 
 def random_grids(side: int, rows: int, seed: int) -> Tokens:

@@ -9,17 +9,17 @@ The difficulty is the least d such that singles and trials of depth d solve the 
 puzzles in newspapers.  Steps and trials are monotone in the candidates: what they end in does not depend on an order,
 and a puzzle and its images under the symmetries are equally difficult.
 
-Candidates are the bits of an int16, in arrays [band, row in it, stack, column in it, puzzle]: what a row, a column or a
-box holds is then a reduction over two axes, for all puzzles at once.
+A cell is an int64 with four bits for each digit, 1 for a candidate.  In arrays [band, row in it, stack, column in it,
+puzzle] the sum over the two axes of a row, a column or a box then counts the places of every digit, in all puzzles.
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Int, Int16
+from jaxtyping import Bool, Int, Int64
 from torch import Tensor
 
 from tokenloom.data.token_cache import cached_rows, default_cache, digest
@@ -39,7 +39,7 @@ UNITS = ((2, 3), (0, 1), (1, 3))
 
 CELL = (0, 1, 2, 3)
 
-Candidates = Int16[np.ndarray, "bands height stacks width puzzles"]
+Candidates = Int64[np.ndarray, "bands height stacks width puzzles"]
 
 
 def difficulty(puzzles: Tokens, side: int) -> Int[Tensor, "puzzles"]:
@@ -49,9 +49,9 @@ def difficulty(puzzles: Tokens, side: int) -> Int[Tensor, "puzzles"]:
         raise ValueError(f"a puzzle of side {side} has {side * side} cells, got {puzzles.shape[1]}")
     if len(puzzles) and not BLANK <= int(puzzles.min()) <= int(puzzles.max()) < side:
         raise ValueError(f"cells hold 0..{side - 1}, or {BLANK} for a blank, got {int(puzzles.min())} or more")
-    digits = puzzles.T.cpu().numpy().astype(np.int16)
-    bits = np.where(digits == BLANK, np.int16((1 << side) - 1), np.int16(1) << np.maximum(digits, 0))
-    grids = bits.reshape(side // height, height, side // width, width, -1)
+    digits = puzzles.T.cpu().numpy().astype(np.int64)
+    cells = np.where(digits == BLANK, _every(side), 1 << 4 * np.maximum(digits, 0))
+    grids = cells.reshape(side // height, height, side // width, width, -1)
     chunks = [_rate(grids[..., first : first + CHUNK]) for first in range(0, len(puzzles), CHUNK)]
     return torch.from_numpy(np.concatenate([np.zeros(0, np.int64), *chunks]))
 
@@ -64,7 +64,7 @@ def cached_difficulty(puzzles: Tokens, side: int, cache: Path | None = None) -> 
 
     content = hashlib.sha256(puzzles.to(torch.int8).contiguous().numpy().tobytes()).hexdigest()
     key = digest("difficulty of sudoku puzzles", side, DEEP, content)
-    return cached_rows(default_cache() if cache is None else cache, key, 1, build)[:, 0].long()
+    return cached_rows(cache or default_cache(), key, 1, build)[:, 0].long()
 
 
 def hard_rows(rated: Int[Tensor, "puzzles"], share: float, seed: int) -> Int[Tensor, "puzzles"]:
@@ -104,7 +104,7 @@ def _after_trials(grids: Candidates, depth: Int[np.ndarray, "puzzles"]) -> tuple
     """Try every open candidate alone, `depth` steps and then until one is refuted; return the rest and the depth."""
     side = grids.shape[0] * grids.shape[1]
     flat = grids.reshape(side * side, -1)
-    bit = np.int16(1) << np.arange(side, dtype=np.int16)
+    bit = 1 << 4 * np.arange(side)
     digit, cell, puzzle = ((flat & bit[:, None, None] != 0) & ~_single(flat)).nonzero()
     now = flat[:, puzzle]
     now[cell, np.arange(len(cell))] = bit[digit]
@@ -133,37 +133,34 @@ def _settled(grids: Candidates) -> Candidates:
 
 def _singles(grids: Candidates) -> Candidates:
     """Take one step: find every single at once, and what it means for its row, column and box."""
-    single = _single(grids)
-    alone = np.where(single, grids, np.int16(0))
+    every = _every(grids.shape[0] * grids.shape[1])
+    alone = np.where(_single(grids), grids, 0)
     taken, forced, broken = np.zeros_like(grids), np.zeros_like(grids), np.zeros(grids.shape[-1], bool)
-    full = np.int16((1 << (grids.shape[0] * grids.shape[1])) - 1)
     for axes in UNITS:
-        once, twice = _tally(grids, axes)
-        broken |= (once != full).any(CELL)
-        forced |= grids & (once & ~twice)
-        held, clash = _tally(alone, axes)
-        taken |= np.where(single, clash, held)
+        places = grids.sum(axes, keepdims=True)
+        broken |= (_counted(places) != every).any(CELL)
+        forced |= grids & ~_counted(places & ~every)  # without its lowest bit a count of one is zero
+        taken |= _counted(alone.sum(axes, keepdims=True) - alone)
     left: Candidates = grids & ~taken
-    left &= np.where(forced == 0, full, np.where(_single(forced), forced, np.int16(0)))
+    left &= np.where(forced == 0, every, np.where(_single(forced), forced, 0))
     broken |= ~left.all(CELL)
     left[..., broken] = 0
     return left
 
 
-def _tally(values: Candidates, axes: Sequence[int]) -> tuple[Candidates, Candidates]:
-    """Return the bits that the cells of a unit hold at least once, and at least twice."""
-    once, twice = values, np.zeros_like(values)
-    for axis in axes:
-        first, *others = ((slice(None),) * axis + (slice(place, place + 1),) for place in range(values.shape[axis]))
-        held, double = once[first].copy(), twice[first].copy()
-        for other in others:
-            double |= twice[other] | (held & once[other])
-            held |= once[other]
-        once, twice = held, double
-    return once, twice
+def _counted(counts: Candidates) -> Candidates:
+    """Return 1 for each digit whose four bits are not zero."""
+    pairs = counts | counts >> 2
+    found: Candidates = (pairs | pairs >> 1) & _every(9)
+    return found
 
 
-def _single(values: Int16[np.ndarray, "..."]) -> Bool[np.ndarray, "..."]:
+def _every(side: int) -> int:
+    """Return a cell with every candidate: 1 for each digit."""
+    return ((1 << 4 * side) - 1) // 15
+
+
+def _single(values: Int64[np.ndarray, "..."]) -> Bool[np.ndarray, "..."]:
     """Return whether exactly one bit is set."""
     single: np.ndarray = (values & (values - 1) == 0) & (values != 0)
     return single

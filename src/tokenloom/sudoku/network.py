@@ -41,32 +41,25 @@ class GridOptions(TransformerOptions):
 
 @NETWORKS.register("grid")
 class GridNetwork(Transformer):
-    """Rounds of messages between the cells of a grid.
-
-    Args:
-        config: Size and conditions; `width` is the size of a candidate's vector.
-        relations: Flags of related cells, such as those of `grid_relations`.
-    """
+    """Rounds of messages between cells that are related, such as by `grid_relations`."""
 
     Options = GridOptions
 
     def __init__(self, config: TransformerConfig, relations: Bool[Tensor, "kinds length length"]) -> None:
         super().__init__(config)
         condition = config.condition if config.time else None
-        self.embedding = (
-            CandidateEvidence(config.vocab_size, config.width)
-            if self.reads_evidence
-            else CandidateEmbedding(config.vocab_size, config.width, config.absorbing)
-        )
-        self.head = CandidateHead(config.vocab_size, config.width)
+        digits, width = config.vocab_size, config.width
+        if self.reads_evidence:
+            self.embedding = CandidateEvidence(digits, width)
+        else:
+            self.embedding = CandidateEmbedding(digits, width, config.absorbing)
+        self.head = CandidateHead(digits, width)
         units = units_of(relations)
         self.relations: Tensor
         self.units: Tensor
         self.register_buffer("relations", relations, persistent=False)
         self.register_buffer("units", torch.cat(units), persistent=False)
-        self.blocks = nn.ModuleList(
-            GridBlock(config.vocab_size, config.width, condition, len(units)) for _ in range(config.depth)
-        )
+        self.blocks = nn.ModuleList(GridBlock(digits, width, condition, len(units)) for _ in range(config.depth))
 
     def constants(self) -> dict[str, Tensor]:
         return {"relations": self.relations}

@@ -19,7 +19,7 @@ from tokenloom.data.token_cache import cached_rows, default_cache, digest
 from tokenloom.drawing.randomness import derive_seed
 from tokenloom.models.tokenizer import Ids
 from tokenloom.sudoku.difficulty import difficulty
-from tokenloom.sudoku.solver import BLANK, cell_units, random_puzzle
+from tokenloom.sudoku.solver import BLANK, cell_units, check_givens, random_puzzle
 from tokenloom.types import Flags, Tokens
 
 ATTEMPTS = 100
@@ -64,25 +64,21 @@ def minimal_puzzles(side: int, rows: int, seed: int, cache: Path | None = None) 
             yield np.array([[*solution, *(digit != BLANK for digit in puzzle)]], dtype=np.int32)
 
     key = digest("minimal sudoku puzzles", side, rows, seed)
-    table = cached_rows(default_cache() if cache is None else cache, key, 2 * cells, build)
+    table = cached_rows(cache or default_cache(), key, 2 * cells, build)
     return Puzzles(side, table[:, :cells].to(torch.int8), table[:, cells:].bool())
 
 
 def unique_puzzles(count: int, givens: tuple[int, int], seed: int, side: int = 9, minimal: bool = False) -> Puzzles:
-    """Find puzzles with one solution whose numbers of givens are in the range (with both ends), to evaluate on.
+    """Find puzzles with one solution to evaluate on, with numbers of givens in a range that includes both ends.
 
-    They aim at every number in turn.  Where a grid cannot be dug that far a few are tried and the least is kept, so
-    the lowest numbers (below 23 for side 9) are met as often as random digging finds them.  With `minimal` none can
-    lose a given, and every number is met as often as random digging finds it.
-
-    The random numbers are not those of `minimal_puzzles` and `random_grids` with the same seed: else the model would be
-    asked for the very grids that it was trained on.
+    Every number is aimed at in turn, but the lowest (below 23 for side 9) are met only as often as random digging finds
+    them.  With `minimal` no puzzle can lose a given, and every number is met as often as digging finds it.
     """
     low, high = givens
+    check_givens(low, high, side)
     if count < 1:
         raise ValueError(f"count must be at least 1, got {count}")
-    if not 0 <= low <= high <= side * side:
-        raise ValueError(f"givens must be a range within 0..{side * side} for side {side}, got {low}..{high}")
+    # Not the numbers of `minimal_puzzles` and `random_grids`: a model must not meet the grids it was trained on.
     order, tries = random.Random(derive_seed(seed, "puzzles to evaluate on")), 1 if minimal else 4
 
     def within(aim: int) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -18,14 +18,15 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from tokenloom.models.model import DiffusionModel
 from tokenloom.models.opening import open_run
 from tokenloom.models.store import load_model
 from tokenloom.samplers import Sampler
+from tokenloom.samplers.options import SamplerOptions
 from tokenloom.sudoku.data import draw_given
-from tokenloom.sudoku.quickstart_report import CAUTION, NAMES, Curves, Measured, Recorder, trained, write_report
+from tokenloom.sudoku.evaluate_task import SolveRate, solve_rate
+from tokenloom.sudoku.puzzles import Puzzles
+from tokenloom.sudoku.quickstart_report import CAUTION, Curves, Recorder, trained, write_report
 from tokenloom.sudoku.solve_command import MODELS, print_one, watch
-from tokenloom.sudoku.solver import BLANK
 from tokenloom.sudoku.solving import Solver, solve_puzzles
 from tokenloom.sudoku.text import format_grid, parse_puzzles
 from tokenloom.support.files import check_writable
@@ -34,13 +35,13 @@ from tokenloom.training.config import TrainConfig, read_config
 from tokenloom.training.loop import train
 from tokenloom.training.recipes import recipe
 from tokenloom.training.reporting import Reporter
-from tokenloom.types import Tokens
 
 PUZZLE = "53..7....6..195....98....6.8...6...34..8.3..17...2...6.6....28....419..5....8..79"
 MOST = 100_000
 """Most puzzles that a method can be asked to complete, which takes an hour or so."""
-GIVENS = (4, 7)
 STEPS = (8, 16, 32)
+NAMES = {"udm": "UDM", "mdm": "MDM"}
+"""The methods that are trained, and their names on the page."""
 PARTS = ("config.json", "metrics.jsonl", "checkpoints", "best", "model", "evaluation")
 """Files and folders that a run leaves in its folder."""
 CONTENDERS = {"UDM": ("udm", "none"), "UDM, predictor-corrector": ("udm", "informed"), "MDM": ("mdm", "none")}
@@ -64,16 +65,16 @@ def quickstart(minutes: float = 1.0, puzzles: int = 300, seed: int = 0, out: Pat
     unseen = unseen_puzzles(configs["udm"], puzzles, seed)
     models = {method: load_model(out / method / "model") for method in NAMES}
     measured = [
-        rate_of(name, models[method], Sampler.parse("ancestral", corrector=corrector, steps=steps), unseen, seed)
+        solve_rate(name, models[method], unseen, SamplerOptions(steps, corrector=corrector), seed=seed)
         for name, (method, corrector) in CONTENDERS.items()
         for steps in STEPS
     ]
-    console.print(table(measured, puzzles))
+    console.print(table(measured))
     console.print(f"{trained(curves)}.\n{CAUTION}\n", highlight=False, style="dim")
-    small = [Recorder(name, format_grid(unseen[0].tolist())) for name in NAMES.values()]
+    small = [Recorder(name, format_grid(unseen.posed[0].tolist())) for name in NAMES.values()]
     for model, recorder in zip(models.values(), small, strict=True):
-        solve_puzzles(model, unseen[:1], Solver(Sampler(steps=16), tries=1, seed=seed), recorder)
-    report = write_report(out / "report.html", large, small, measured, curves, puzzles, minutes)
+        solve_puzzles(model, unseen.posed[:1], Solver(Sampler(steps=16), tries=1, seed=seed), recorder)
+    report = write_report(out / "report.html", large, small, measured, curves, minutes)
     console.print(f"The same with pictures: [bold]{report}[/]\n", highlight=False, soft_wrap=True)
     print_next(console, out)
 
@@ -112,40 +113,25 @@ def train_one(config: TrainConfig) -> Curves:
         raise KeyboardInterrupt
     lines = [json.loads(line) for line in (result.folder / "metrics.jsonl").read_text().splitlines()]
     loss, bound = ([(line["step"], line[key]) for line in lines if key in line] for key in ("loss", "valid_nats"))
-    return Curves(config.method, result.steps, result.parameters, loss, bound)
+    return Curves(NAMES[config.method], result.steps, result.parameters, loss, bound)
 
 
-def unseen_puzzles(config: TrainConfig, count: int, seed: int) -> Tokens:
+def unseen_puzzles(config: TrainConfig, count: int, seed: int) -> Puzzles:
     """Return held-out grids in turn, each with cells given at random: few enough that several solutions may fit."""
     valid = config.data.load().valid
-    grids = valid[torch.arange(count) % len(valid)].long()
-    given = draw_given(grids, None, torch.Generator().manual_seed(seed), *GIVENS)
-    return torch.where(given, grids, BLANK)
+    grids = valid[torch.arange(count) % len(valid)]
+    return Puzzles(4, grids, draw_given(grids, None, torch.Generator().manual_seed(seed), low=4, high=7))
 
 
-def rate_of(name: str, model: DiffusionModel, sampler: Sampler, puzzles: Tokens, seed: int) -> Measured:
-    """Try each puzzle once."""
-    start = time.perf_counter()
-    found = solve_puzzles(model, puzzles, Solver(sampler, tries=1, seed=seed, batch=len(puzzles)))
-    rate = sum(outcome.solved for outcome in found) / len(found)
-    seconds = time.perf_counter() - start
-    return Measured(name, sampler.steps, rate, standard_error(rate, len(puzzles)), seconds)
-
-
-def standard_error(rate: float, count: int) -> float:
-    """Return the standard error of a share, smoothed by one success and one failure: 0 of 300 is not certain."""
-    share = (rate * count + 1) / (count + 2)
-    return math.sqrt(share * (1 - share) / (count + 2))
-
-
-def table(measured: Sequence[Measured], puzzles: int) -> Table:
+def table(measured: Sequence[SolveRate]) -> Table:
     """Return the table of solve rates, one row per method and number of steps."""
-    found = Table(title=f"{puzzles} unseen grids of side 4, one try each", title_justify="left", title_style="bold")
+    title = f"{measured[0].puzzles} unseen grids of side 4, one try each"
+    found = Table(title=title, title_justify="left", title_style="bold")
     for column in ("method", "steps", "solve rate", "seconds"):
         found.add_column(column, justify="left" if column == "method" else "right")
-    for index, row in enumerate(measured):
-        rate = f"{row.rate:6.1%} ± {row.error:.1%}"
-        found.add_row(row.method, str(row.steps), rate, f"{row.seconds:.1f}", end_section=(index + 1) % len(STEPS) == 0)
+    for item in measured:
+        rate, last = f"{item.solve_rate:6.1%} ± {item.error:.1%}", item.steps == measured[-1].steps
+        found.add_row(item.run, str(item.steps), rate, f"{item.seconds:.1f}", end_section=last)
     return found
 
 

@@ -1,24 +1,24 @@
 """The page of a quickstart: one HTML file with its style and pictures inside, and no script.
 
-The words and the style are in the file of the same name, ending in .html; what was measured is put in here.
+The words and the style are in the file of the same name, ending in .html; pictures are SVG in the colours of the page.
 """
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 from string import Template
 
+import numpy as np
+
 from tokenloom import __version__
 from tokenloom.samplers import Step
-from tokenloom.state import Noisy
-from tokenloom.sudoku.svg import Axes, Line, Point, chart, grid_picture, round_ticks
-from tokenloom.sudoku.text import SIDES
+from tokenloom.sudoku.evaluate_task import SolveRate
+from tokenloom.sudoku.solver import SIDES, box_shape
 from tokenloom.support.files import write_text
 
 PAGE = Path(__file__).with_suffix(".html")
-NAMES = {"udm": "UDM", "mdm": "MDM"}
-"""The methods that are trained, and their names on the page."""
 SMOOTHING = 0.9
 PICTURES = 8
 """States shown of one grid."""
@@ -26,17 +26,12 @@ CAUTION = (
     "A minute allows more steps on one machine than on another: these rates show how the samplers differ and how fast "
     "the methods learn here, not which one is better in the end."
 )
+WIDTH, HEIGHT, CELL = 440, 250, 20
+LEFT, RIGHT, TOP, BOTTOM = 46, WIDTH - 12, 12, HEIGHT - 38
 
-
-@dataclass(frozen=True)
-class Measured:
-    """A cell of the table."""
-
-    method: str
-    steps: int
-    rate: float
-    error: float
-    seconds: float
+Point = tuple[float, float]
+Axis = tuple[float, float, Sequence[tuple[float, str]]]
+"""Lowest and highest value, and the ticks with their labels."""
 
 
 @dataclass(frozen=True)
@@ -50,45 +45,51 @@ class Curves:
     bound: list[Point]
 
 
+@dataclass
 class Recorder:
     """Keeps the first grid of the newest try, step by step: a callback of the sampler."""
 
-    def __init__(self, name: str, puzzle: str) -> None:
-        self.name, self.puzzle = name, puzzle
-        self.frames: list[tuple[float, list[int]]] = []
-        """Noise level and tokens of each state."""
+    name: str
+    puzzle: str
+    frames: list[tuple[float, list[int]]] = field(default_factory=list)
+    """Noise level and tokens of each state."""
 
     def __call__(self, step: Step) -> None:
         if step.index == 1:
-            self.frames = [_frame(step.before)]
-        self.frames.append(_frame(step.after))
+            self.frames = []
+        for state in (step.before, step.after) if step.index == 1 else (step.after,):
+            self.frames.append((1 - float(state.alpha_t[0]), state.tokens[0].tolist()))
 
 
-def _frame(noisy: Noisy) -> tuple[float, list[int]]:
-    return 1 - float(noisy.alpha_t[0]), noisy.tokens[0].tolist()
+@dataclass(frozen=True)
+class Line:
+    """A curve with its class in the page's style, and a standard error for each point, drawn as a bar."""
+
+    style: str
+    points: Sequence[Point]
+    errors: Sequence[float] = ()
 
 
 def write_report(
     path: Path,
     large: Recorder,
     small: Sequence[Recorder],
-    measured: Sequence[Measured],
+    measured: Sequence[SolveRate],
     trainings: Sequence[Curves],
-    puzzles: int,
     minutes: float,
 ) -> Path:
     """Fill in the page and write it."""
     page = Template(PAGE.read_text(encoding="utf-8")).substitute(
         version=__version__,
         out=escape(str(path.parent)),
-        large=strip(large, PICTURES),
-        small="".join(f"<h3>{escape(recorder.name)}</h3>{strip(recorder, PICTURES)}" for recorder in small),
+        large=strip(large),
+        small="".join(f"<h3>{escape(recorder.name)}</h3>{strip(recorder)}" for recorder in small),
         table=table(measured),
         rates=rates(measured),
-        loss=curves("Training loss", trainings, [smooth(found.loss) for found in trainings], dots=False),
-        bound=curves("Validation bound", trainings, [found.bound for found in trainings], dots=True),
-        puzzles=puzzles,
-        minutes=f"{minutes:g} minute{'' if minutes == 1 else 's'}",
+        loss=curves("Training loss", [(found.method, smooth(found.loss)) for found in trainings]),
+        bound=curves("Validation bound", [(found.method, found.bound) for found in trainings]),
+        puzzles=measured[0].puzzles,
+        minutes="1 minute" if minutes == 1 else f"{minutes:g} minutes",
         trained=trained(trainings),
         caution=CAUTION,
     )
@@ -97,16 +98,15 @@ def write_report(
 
 def trained(trainings: Sequence[Curves]) -> str:
     """Return how far each method was trained, without which its rates mean little."""
-    parts = [f"{NAMES[item.method]} {item.steps:,} steps of {item.parameters:,} parameters" for item in trainings]
+    parts = [f"{item.method} {item.steps:,} steps of {item.parameters:,} parameters" for item in trainings]
     return f"Trained: {', '.join(parts)}"
 
 
-def strip(recorder: Recorder, count: int) -> str:
-    """Return some states in a row, evenly over the steps; coloured is what changed since the picture before."""
+def strip(recorder: Recorder) -> str:
+    """Return some states in a row, evenly over the steps; what changed since the picture before is coloured."""
     side, given = SIDES[len(recorder.puzzle)], [symbol != "." for symbol in recorder.puzzle]
-    last = len(recorder.frames) - 1
     figures, before = [], recorder.frames[0][1]
-    for index in sorted({round(index * last / (count - 1)) for index in range(count)}):
+    for index in sorted(set(np.linspace(0, len(recorder.frames) - 1, PICTURES).round().astype(int).tolist())):
         noise, tokens = recorder.frames[index]
         picture = grid_picture(tokens, given, [new != old for new, old in zip(tokens, before, strict=True)], side)
         figures.append(f"<figure>{picture}<figcaption>step {index} · noise {noise:.0%}</figcaption></figure>")
@@ -114,49 +114,101 @@ def strip(recorder: Recorder, count: int) -> str:
     return f'<div class="strip side{side}">{"".join(figures)}</div>'
 
 
-def table(measured: Sequence[Measured]) -> str:
+def grid_picture(tokens: Sequence[int], given: Sequence[bool], changed: Sequence[bool], side: int) -> str:
+    """Return a Sudoku: given cells shaded and bold, changed ones coloured, a mask empty."""
+    height, width = box_shape(side)
+    size, parts = side * CELL, []
+    for index, token in enumerate(tokens):
+        y, x = (CELL * place for place in divmod(index, side))
+        style = "given" if given[index] else "changed" if changed[index] else "settled"
+        parts.append(f'<rect class="{style}" x="{x}" y="{y}" width="{CELL}" height="{CELL}"/>')
+        if token < side:
+            parts.append(f'<text class="{style}" x="{x + CELL / 2:g}" y="{y + CELL * 0.72:g}">{token + 1}</text>')
+    for style, rows, columns in (("thin", 1, 1), ("thick", height, width)):
+        for y in range(0, size + 1, rows * CELL):
+            parts.append(f'<line class="{style}" x1="0" x2="{size}" y1="{y}" y2="{y}"/>')
+        for x in range(0, size + 1, columns * CELL):
+            parts.append(f'<line class="{style}" x1="{x}" x2="{x}" y1="0" y2="{size}"/>')
+    return f'<svg class="grid" viewBox="-2 -2 {size + 4} {size + 4}">{"".join(parts)}</svg>'
+
+
+def table(measured: Sequence[SolveRate]) -> str:
     """Return the rows of the table, as in the terminal."""
-    rows, before = [], ""
+    rows = []
     for found in measured:
-        style = style_of(found.method)
-        name = "" if found.method == before else f'<i class="{style}"></i>{escape(found.method)}'
-        start, before = ' class="first"' if name else "", found.method
-        bar = f'<span class="bar {style}" style="width:{100 * found.rate:.1f}%"></span>'
+        style, is_first = style_of(found.run), found.steps == measured[0].steps
+        name = f'<i class="{style}"></i>{escape(found.run)}' if is_first else ""
         rows.append(
-            f"<tr{start}><td>{name}</td><td>{found.steps}</td><td>{found.rate:.1%} <small>± {found.error:.1%}</small>"
-            f'</td><td class="track">{bar}</td><td>{found.seconds:.1f}</td></tr>'
+            f'<tr class="{"first" if is_first else ""}"><td>{name}</td><td>{found.steps}</td>'
+            f"<td>{found.solve_rate:.1%} <small>± {found.error:.1%}</small></td>"
+            f'<td class="track"><span class="bar {style}" style="width:{found.solve_rate:.1%}"></span></td>'
+            f"<td>{found.seconds:.1f}</td></tr>"
         )
     return "".join(rows)
 
 
-def rates(measured: Sequence[Measured]) -> str:
+def rates(measured: Sequence[SolveRate]) -> str:
     """Return a chart of solve rates over steps."""
     steps = sorted({found.steps for found in measured})
     lines = []
-    for method in dict.fromkeys(found.method for found in measured):
-        own = [found for found in measured if found.method == method]
-        points = [(float(steps.index(found.steps)), 100 * found.rate) for found in own]
+    for method in dict.fromkeys(found.run for found in measured):
+        own = [found for found in measured if found.run == method]
+        points = [(float(steps.index(found.steps)), 100 * found.solve_rate) for found in own]
         lines.append(Line(style_of(method), points, [100 * found.error for found in own]))
-    lowest = min(found.rate - found.error for found in measured)
+    lowest = min(found.solve_rate - found.error for found in measured)
     floor = max(0, 20 * int(5 * lowest - 0.25))
-    y_ticks = [(float(value), f"{value}%") for value in range(floor, 101, 10 if floor >= 60 else 20)]
-    x_ticks = [(float(index), str(value)) for index, value in enumerate(steps)]
-    axes = Axes((-0.2, len(steps) - 0.8), (floor, 100), x_ticks, y_ticks, "network evaluations per grid")
-    return chart("Solve rate by number of steps", axes, lines)
+    y_axis = (floor, 100, [(value, f"{value}%") for value in range(floor, 101, 10 if floor >= 60 else 20)])
+    x_axis = (-0.2, len(steps) - 0.8, [(index, str(value)) for index, value in enumerate(steps)])
+    return chart("Solve rate by number of steps", "network evaluations per grid", x_axis, y_axis, lines)
 
 
-def curves(title: str, trainings: Sequence[Curves], points: Sequence[Sequence[Point]], dots: bool) -> str:
+def curves(title: str, of_methods: Sequence[tuple[str, Sequence[Point]]]) -> str:
     """Return a chart with one curve per method over the steps of training."""
-    styles = [style_of(NAMES[found.method]) for found in trainings]
-    lines = [Line(style, part, dots=dots) for style, part in zip(styles, points, strict=True)]
-    x_high = max(x for part in points for x, _ in part)
-    heights = sorted(y for part in points for _, y in part)
-    y_high = 1.05 * heights[min(len(heights) - 1, int(0.98 * len(heights)))]  # a few wild values do not set the scale
-    values = round_ticks(y_high)
-    places = max(1, len(f"{values[-1]:g}".partition(".")[2]))
-    x_ticks = [(value, f"{value:,.0f}") for value in round_ticks(x_high)]
-    y_ticks = [(value, f"{value:.{places}f}") for value in values]
-    return chart(title, Axes((0, x_high), (0, y_high), x_ticks, y_ticks, "training step"), lines)
+    lines = [Line(style_of(method), points) for method, points in of_methods]
+    steps, heights = zip(*(point for line in lines for point in line.points), strict=True)
+    highest = 1.05 * float(np.quantile(heights, 0.98, method="higher"))  # a few wild values do not set the scale
+    return chart(title, "training step", _axis_to(max(steps)), _axis_to(highest), lines)
+
+
+def _axis_to(high: float) -> Axis:
+    return 0.0, high, [(value, f"{value:,.9g}") for value in round_ticks(high)]
+
+
+def chart(title: str, x_name: str, x_axis: Axis, y_axis: Axis, lines: Sequence[Line]) -> str:
+    """Return curves over a light grid; values outside the axes are moved to the edge."""
+
+    def across(value: float) -> float:
+        return float(np.interp(value, x_axis[:2], (LEFT, RIGHT)))
+
+    def down(value: float) -> float:
+        return float(np.interp(value, y_axis[:2], (BOTTOM, TOP)))
+
+    parts = []
+    for value, label in y_axis[2]:
+        y = down(value)
+        parts.append(f'<line class="rule" x1="{LEFT}" x2="{RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
+        parts.append(f'<text class="tick" text-anchor="end" x="{LEFT - 7}" y="{y + 4:.1f}">{label}</text>')
+    below = [(across(value), 17, label) for value, label in x_axis[2]]
+    for x, lower, label in [*below, ((LEFT + RIGHT) / 2, 34, escape(x_name))]:
+        parts.append(f'<text class="tick" text-anchor="middle" x="{x:.1f}" y="{BOTTOM + lower}">{label}</text>')
+    for line in lines:
+        places = [(across(x), down(y)) for x, y in line.points]
+        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
+        parts.append(f'<polyline class="curve {line.style}" points="{path}"/>')
+        for (value, height), error in zip(line.points, line.errors, strict=False):
+            x, low, high = across(value), down(height - error), down(height + error)
+            parts.append(f'<line class="error {line.style}" x1="{x:.1f}" x2="{x:.1f}" y1="{low:.1f}" y2="{high:.1f}"/>')
+        if len(places) < 100:
+            parts += [f'<circle class="dot {line.style}" cx="{x:.1f}" cy="{y:.1f}" r="3.5"/>' for x, y in places]
+    box = f"0 0 {WIDTH} {HEIGHT}"
+    return f'<svg class="chart" viewBox="{box}" role="img" aria-label="{escape(title)}">{"".join(parts)}</svg>'
+
+
+def round_ticks(high: float) -> list[float]:
+    """Return about five round values from 0 to `high`."""
+    unit = 10.0 ** math.floor(math.log10(max(high, 1e-9)))
+    step = next(unit * share for share in (0.1, 0.2, 0.25, 0.5, 1, 2, 2.5) if high / (unit * share) <= 5)
+    return [step * index for index in range(int(high / step + 1e-9) + 1)]
 
 
 def smooth(points: Sequence[Point]) -> list[Point]:

@@ -8,7 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Annotated, Any
@@ -19,12 +19,13 @@ from rich.live import Live
 
 from tokenloom.data.view import draw, frame
 from tokenloom.models.opening import Run, open_run
+from tokenloom.models.threads import fit_threads
 from tokenloom.samplers import Step
 from tokenloom.samplers.options import SamplerOptions
 from tokenloom.sudoku.data import grid_decoder
-from tokenloom.sudoku.solver import BLANK, has_solution
-from tokenloom.sudoku.solving import Outcome, Solver, check_fits, solve_puzzles
-from tokenloom.sudoku.text import SIDES, format_grid, parse_puzzles, puzzles_of_file
+from tokenloom.sudoku.solver import BLANK, SIDES, has_solution
+from tokenloom.sudoku.solving import Outcome, Solver, solve_puzzles
+from tokenloom.sudoku.text import format_grid, parse_puzzles, puzzles_of_file
 from tokenloom.support.display import Display
 from tokenloom.support.words import counted
 from tokenloom.types import Tokens
@@ -65,12 +66,11 @@ def solve(config: Annotated[SolveConfig, tyro.conf.arg(name="")]) -> None:
     puzzles = read(config.puzzle)
     solver = Solver(config.sampling.sampler_value(), config.tries, config.seed, config.batch, config.until_valid)
     run = open_run(config.model or MODELS[SIDES[puzzles.shape[1]]])
-    check_fits(run.model, puzzles)
+    fit_threads(run.model, min(len(puzzles), config.batch), puzzles.shape[1])
     single = len(puzzles) == 1
     console, start = Console(), time.perf_counter()
     if single and config.watch and console.is_terminal and not config.json:
-        solver = replace(solver, until_valid=False)
-        outcomes = [watch(run, puzzles, solver, console)]
+        outcomes = [watch(run, puzzles, replace(solver, until_valid=False), console)]
     else:
         outcomes = _with_progress(run, puzzles, solver)
     seconds = time.perf_counter() - start
@@ -103,11 +103,10 @@ def watch(
     with Live(console=console, refresh_per_second=30, transient=True) as live:
 
         def show(step: Step) -> None:
-            noise, changed = 1 - float(step.after.alpha_t[0]), step.changed[0]
-            title = (
-                f"try {drawn + 1}   step {step.index:2}/{step.count}   noise {noise:4.0%}   {changed.sum():2} changed"
-            )
-            live.update(frame(title, draw(decoder, step.after.tokens[0].tolist(), changed.tolist(), given)))
+            noise, changed = 1 - float(step.after.alpha_t[0]), step.changed[0].tolist()
+            where = f"try {drawn + 1}   step {step.index:2}/{step.count}   noise {noise:4.0%}"
+            grid = draw(decoder, step.after.tokens[0].tolist(), changed, given)
+            live.update(frame(f"{where}   {sum(changed):2} changed", grid))
             if keep is not None:
                 keep(step)
 
@@ -143,8 +142,8 @@ def print_one(console: Console, puzzles: Tokens, outcome: Outcome, seconds: floa
         False: "and it must, for the givens have no solution",
         None: "try more --tries, more --steps or another --seed, if there is a solution at all",
     }[has_solution(puzzles[0].tolist(), side)]
-    tries = "1 try" if outcome.tries == 1 else f"{outcome.tries} tries"
-    console.print(f"[red]not solved[/] in {tries}, {cost}: the grid above breaks the rules; {remedy}", highlight=False)
+    failed = f"[red]not solved[/] in {_tries(outcome)}, {cost}"
+    console.print(f"{failed}: the grid above breaks the rules; {remedy}", highlight=False)
 
 
 def print_many(console: Console, outcomes: list[Outcome], seconds: float) -> None:
@@ -152,16 +151,17 @@ def print_many(console: Console, outcomes: list[Outcome], seconds: float) -> Non
     width = len(str(len(outcomes)))
     for number, outcome in enumerate(outcomes, 1):
         word = "[green]solved    [/]" if outcome.solved else "[red]not solved[/]"
-        tries = f"{outcome.tries} {'try  ' if outcome.tries == 1 else 'tries'}"
-        line = f"{number:{width}}  {word}  {tries}  {format_grid(outcome.grid)}"
+        line = f"{number:{width}}  {word}  {_tries(outcome):7}  {format_grid(outcome.grid)}"
         console.print(line, highlight=False, soft_wrap=True)
     solved = sum(outcome.solved for outcome in outcomes)
-    summary = (
-        f"[bold]{solved} of {len(outcomes)} solved[/] ({solved / len(outcomes):.1%}), "
-        f"{fmean(outcome.tries for outcome in outcomes):.2f} tries per puzzle, "
-        f"{fmean(outcome.evaluations for outcome in outcomes):.2f} network evaluations per puzzle, {seconds:.1f} s"
-    )
+    tries, cost = (fmean(getattr(outcome, name) for outcome in outcomes) for name in ("tries", "evaluations"))
+    rate = f"[bold]{solved} of {len(outcomes)} solved[/] ({solved / len(outcomes):.1%}), {tries:.2f} tries per puzzle"
+    summary = f"{rate}, {cost:.2f} network evaluations per puzzle, {seconds:.1f} s"
     console.print(summary, highlight=False, soft_wrap=True)
+
+
+def _tries(outcome: Outcome) -> str:
+    return "1 try" if outcome.tries == 1 else f"{outcome.tries} tries"
 
 
 def record(run: Run, puzzles: Tokens, solver: Solver, outcomes: list[Outcome], seconds: float) -> dict[str, Any]:
@@ -173,8 +173,7 @@ def record(run: Run, puzzles: Tokens, solver: Solver, outcomes: list[Outcome], s
         "solved": sum(outcome.solved for outcome in outcomes),
         "evaluations_per_puzzle": round(fmean(outcome.evaluations for outcome in outcomes), 3),
         "puzzles": [
-            {"puzzle": format_grid(puzzle), "grid": format_grid(outcome.grid), "solved": outcome.solved}
-            | {"tries": outcome.tries, "evaluations": outcome.evaluations}
+            {"puzzle": format_grid(puzzle)} | asdict(outcome) | {"grid": format_grid(outcome.grid)}
             for puzzle, outcome in zip(puzzles.tolist(), outcomes, strict=True)
         ],
         "seconds": round(seconds, 3),

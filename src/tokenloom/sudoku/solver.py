@@ -13,18 +13,22 @@ from functools import cache
 
 BOXES = {4: (2, 2), 6: (2, 3), 9: (3, 3)}
 """Height and width of the boxes, for each side of a grid."""
-
+SIDES = {side * side: side for side in BOXES}
+"""Side of a grid, for each number of cells."""
 BLANK = -1
-
-WORTH_A_LOOK = 3
-"""While every cell has more free digits than this, digits with one place left are too rare to be worth a search."""
 
 
 def box_shape(side: int) -> tuple[int, int]:
     """Return height and width of a box; raise for another side."""
     if side not in BOXES:
-        raise ValueError(f"side must be 4, 6 or 9, got {side}")
+        raise ValueError(f"a grid has side 4, 6 or 9, got {side}")
     return BOXES[side]
+
+
+def check_givens(low: int, high: int, side: int) -> None:
+    """Raise unless a grid of this side can have `low` to `high` givens."""
+    if not 0 <= low <= high <= side * side:
+        raise ValueError(f"givens must be a range within 0..{side * side} for side {side}, got {low}..{high}")
 
 
 @cache
@@ -43,8 +47,6 @@ def solve(
     """Return the solutions of a puzzle, at most `limit` of them; `order` shuffles the digits that are tried."""
     if len(puzzle) != side * side:
         raise ValueError(f"a puzzle of side {side} has {side * side} cells, got {len(puzzle)}")
-    if limit < 1:
-        raise ValueError(f"limit must be at least 1, got {limit}")
     return _Search(puzzle, side, limit, order).found
 
 
@@ -79,10 +81,6 @@ def random_puzzle(
     that must stay once must stay for good, so one pass ends in a puzzle that cannot lose a given.  Where that leaves
     more than `givens`, up to `attempts` grids are tried, and the puzzle with the fewest givens is returned.
     """
-    if not 0 <= givens <= side * side:
-        raise ValueError(f"givens must be in 0..{side * side} for side {side}, got {givens}")
-    if attempts < 1:
-        raise ValueError(f"attempts must be at least 1, got {attempts}")
     found = []
     for _ in range(attempts):
         solution = random_grid(side, order)
@@ -102,56 +100,48 @@ def random_puzzle(
 
 
 class _Search:
-    """A search, run when it is made: `free` holds the digits each unit still lacks, as the bits of an integer."""
+    """A search, run when it is made: `free` holds the digits that each unit still lacks, as the bits of an integer."""
 
     def __init__(
         self, puzzle: Sequence[int], side: int, limit: int, order: random.Random | None, patience: float = math.inf
     ) -> None:
-        self.units = cell_units(side)
-        self.limit, self.order, self.patience = limit, order, patience
+        self.units, self.limit, self.order, self.patience = cell_units(side), limit, order, patience
         self.grid = list(puzzle)
         self.free = [(1 << side) - 1] * (3 * side)
-        self.blanks: list[int] = []
+        self.blanks = [cell for cell, digit in enumerate(puzzle) if digit == BLANK]
         self.found: list[tuple[int, ...]] = []
         consistent = True
         for cell, digit in enumerate(puzzle):
-            if digit == BLANK:
-                self.blanks.append(cell)
-                continue
-            if not 0 <= digit < side:
+            if not BLANK <= digit < side:
                 raise ValueError(f"cell {cell} holds {digit}; tokens are in 0..{side - 1} and a blank is {BLANK}")
-            for unit in self.units[cell]:
+            for unit in self.units[cell] if digit != BLANK else ():
                 consistent &= bool(self.free[unit] >> digit & 1)
                 self.free[unit] &= ~(1 << digit)
         if consistent:
             self._fill()
 
     def _fill(self) -> None:
-        """Fill the blanks in every possible way, until the limit is reached."""
+        """Fill the blanks in every possible way, until the limit is reached or the patience ends."""
         if not self.blanks:
             self.found.append(tuple(self.grid))
             return
         place, options = self._most_constrained()
         if not options:
             return
-        blanks, free = self.blanks, self.free
-        cell = blanks[place]
-        blanks[place] = blanks[-1]
-        blanks.pop()
-        row, column, box = self.units[cell]
         digits = [digit for digit in range(options.bit_length()) if options >> digit & 1]
         if self.order is not None and len(digits) > 1:
             self.order.shuffle(digits)
+        blanks, free = self.blanks, self.free
+        blanks[place], blanks[-1] = blanks[-1], blanks[place]
+        cell = blanks.pop()
+        units = self.units[cell]
         for digit in digits:
-            bit = 1 << digit
             self.grid[cell] = digit
-            free[row] ^= bit
-            free[column] ^= bit
-            free[box] ^= bit
+            for unit in units:
+                free[unit] ^= 1 << digit
             self._fill()
-            free[row] ^= bit
-            free[column] ^= bit
-            free[box] ^= bit
+            for unit in units:
+                free[unit] ^= 1 << digit
             self.patience -= 1
             if len(self.found) >= self.limit or self.patience < 0:
                 break
@@ -160,19 +150,19 @@ class _Search:
 
     def _most_constrained(self) -> tuple[int, int]:
         """Return the index in `blanks` of the cell to fill, and its options as bits; 0 if the search must go back."""
-        free, units = self.free, self.units
-        masks: list[int] = []
+        free, units, masks = self.free, self.units, []
         fewest, chosen = 99, 0
         for place, cell in enumerate(self.blanks):
             row, column, box = units[cell]
             mask = free[row] & free[column] & free[box]
             count = mask.bit_count()
+            if count < 2:
+                return place, mask
             if count < fewest:
-                if count < 2:
-                    return place, mask
                 fewest, chosen = count, place
             masks.append(mask)
-        only = self._only_place(masks) if fewest <= WORTH_A_LOOK else None
+        # With more options in every cell, digits with one place left are too rare to be worth a search.
+        only = self._only_place(masks) if fewest <= 3 else None
         return only or (chosen, masks[chosen])
 
     def _only_place(self, masks: list[int]) -> tuple[int, int] | None:
@@ -186,7 +176,6 @@ class _Search:
             return 0, 0
         for place, (cell, mask) in enumerate(zip(self.blanks, masks, strict=True)):
             for unit in self.units[cell]:
-                single = mask & ~twice[unit]
-                if single:
+                if single := mask & ~twice[unit]:
                     return place, single & -single
         return None

@@ -3,9 +3,8 @@
     try j of a puzzle:   x_0 ~ p(x_0 | givens),  with random numbers of its own,     solved at the first valid x_0.
 
 A round draws as many new tries as were made before (1, 1, 2, 4, ...), for the unsolved puzzles only, so that easy ones
-cost one try and hard ones fill the batch.  With `until_valid` a try ends as soon as the most probable grid obeys the
-rules: often at the first look at the givens, before anything is drawn.  What a puzzle meets depends on its givens and
-the seed alone, not on the puzzles around it.
+cost one try and hard ones fill the batch.  The random numbers of a try depend on its givens, its number and the seed
+alone, not on the other puzzles.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,8 +17,7 @@ from tokenloom.drawing.randomness import RowGenerators, derive_seed
 from tokenloom.models.protocol import Model
 from tokenloom.samplers import Sampler, Step
 from tokenloom.sudoku.puzzles import is_valid
-from tokenloom.sudoku.solver import BLANK
-from tokenloom.sudoku.text import SIDES
+from tokenloom.sudoku.solver import BLANK, SIDES
 from tokenloom.support.checks import check_least
 from tokenloom.types import Tokens
 
@@ -34,8 +32,7 @@ class Solver:
     batch: int = 32
     """Grids drawn at a time."""
     until_valid: bool = False
-    """End a try at the first network evaluation whose most probable grid obeys the rules; else it is drawn to the end,
-    as the sampler does."""
+    """End a try at the first evaluation whose most probable grid obeys the rules, often before anything is drawn."""
 
     def __post_init__(self) -> None:
         check_least(self, tries=1, batch=1)
@@ -78,10 +75,11 @@ def solve_puzzles(
 
 def check_fits(model: Model, puzzles: Tokens) -> None:
     """Raise unless the model's grids are of the puzzles' size."""
-    side, known, length = SIDES[puzzles.shape[1]], model.process.vocab_size, model.length
-    if length is not None and length != known * known:
-        raise ValueError(f"the model draws {length} of {known} tokens, which is not a Sudoku; name another")
-    if side != known:
+    cells, known = puzzles.shape[1], model.process.vocab_size
+    if cells not in SIDES or model.length not in (None, known * known):
+        drawn = f"{model.length or cells} of {known} tokens"
+        raise ValueError(f"a Sudoku has 16, 36 or 81 cells, but the model draws {drawn}; name another")
+    if (side := SIDES[cells]) != known:
         raise ValueError(
             f"the puzzle has side {side}, but the model solves side {known}; name one that fits with --model, "
             f"such as the run folder of tokenloom train --recipe sudoku{side}"
@@ -121,6 +119,4 @@ def _draw(
 
 def obeys(grids: Tokens, puzzles: Tokens) -> Bool[Tensor, "batch"]:
     """Return whether each grid obeys the rules and keeps the givens of its puzzle (-1 is a blank)."""
-    if grids.shape != puzzles.shape:
-        raise ValueError(f"grids must have shape {list(puzzles.shape)}, got {list(grids.shape)}")
     return is_valid(grids, SIDES[grids.shape[1]]) & ((grids == puzzles) | (puzzles == BLANK)).all(1)

@@ -63,9 +63,8 @@ def class_keys(grids: Tokens, side: int) -> list[bytes]:
     keys: list[bytes] = []
     for chunk in torch.split(grids, CHUNK):
         square = chunk.reshape(-1, side, side).long()
-        rows = _cycle_types(square, height).numpy()
-        columns = _cycle_types(square.transpose(1, 2), width).numpy()
-        for key in zip(rows, columns, strict=True):
+        lines = _cycle_types(square, height), _cycle_types(square.transpose(1, 2), width)
+        for key in zip(*(types.numpy() for types in lines), strict=True):
             parts = [part.tobytes() for part in key]
             keys.append(b"".join(sorted(parts) if height == width else parts))
     return keys

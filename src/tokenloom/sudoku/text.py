@@ -1,13 +1,10 @@
 """Sudoku puzzles as people write them: 16, 36 or 81 characters in reading order, with . 0 or _ for a blank.
 
 They come one per line, or in a CSV file with a column quizzes or Puzzle, plain or gzipped; puzzles to learn from also
-have a column solutions or Solution.  Whatever is wrong with one is named with its place: a wrong length, a character
-that is not a digit, a digit twice in a row, a column or a box, a cell that no digit is left for.
+have a column solutions or Solution.  Errors name the place of what is wrong.
 """
 
 import csv
-import gzip
-import zlib
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from pathlib import Path
@@ -15,27 +12,22 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from tokenloom.data.documents import read_lines
 from tokenloom.sudoku.puzzles import Puzzles, is_valid
-from tokenloom.sudoku.solver import BLANK, BOXES, cell_units
+from tokenloom.sudoku.solver import BLANK, SIDES, cell_units
 from tokenloom.types import Tokens
 
-SIDES = {side * side: side for side in BOXES}
-COLUMNS = (("quizzes", "solutions"), ("puzzle", "solution"))
+COLUMNS = (("quizzes", "puzzle"), ("solutions", "solution"))
 CODES = np.full(128, BLANK - 1, dtype=np.int8)
-"""The token of each ASCII character; one below a blank for what is none."""
+"""The token of each ASCII character; one below a blank if it has none."""
 CODES[[ord(symbol) for symbol in "._0123456789"]] = [BLANK, BLANK, *range(BLANK, 9)]
 
 
 def puzzles_of_file(path: Path) -> Tokens:
     """Read the puzzles of a file, with -1 for a blank."""
     records = _read_records(path)
-    names = [name.strip().lower() for name in records[0]]
-    column = next((names.index(pair[0]) for pair in COLUMNS if pair[0] in names), None)
-    if column is None:
-        return parse_puzzles(("".join(record) for record in records), path.name)
-    if len(records) == 1:
-        raise ValueError(f"{path.name} has a header but no puzzles")
-    return parse_puzzles(("".join(record[column : column + 1]) for record in records[1:]), path.name)
+    puzzles, _ = _columns(records)
+    return parse_puzzles(map("".join, records) if puzzles is None else puzzles, path.name)
 
 
 def parse_puzzles(texts: Iterable[str], source: str | None = None) -> Tokens:
@@ -44,46 +36,37 @@ def parse_puzzles(texts: Iterable[str], source: str | None = None) -> Tokens:
     def name(index: int) -> str:
         return "the puzzle" if source is None else f"puzzle {index + 1} of {source}"
 
-    found = list(texts)
-    if not found:
-        raise ValueError(f"{source or 'the input'} holds no puzzle")
-    puzzles = _tokens(found, name).long()
+    puzzles = _tokens(texts, name, source or "the input").long()
     for index, cells in enumerate(puzzles.tolist()):
-        reason = _contradiction(cells, SIDES[len(cells)])
-        if reason is not None:
+        if reason := _contradiction(cells, SIDES[len(cells)]):
             raise ValueError(f"{name(index)} contradicts itself: {reason}")
     return puzzles
 
 
 def read_puzzles(path: Path, rows: int | None = None) -> Puzzles:
     """Read the (first `rows`) puzzles of a CSV file and their solutions, which are checked."""
-    header, *records = _read_records(path, rows)
-    names = [name.strip().lower() for name in header]
-    pair = next((pair for pair in COLUMNS if set(pair) <= set(names)), None)
-    if pair is None:
-        found = ", ".join(name.strip()[:40] for name in header)
+    records = _read_records(path, rows)
+    puzzles, solutions = _columns(records)
+    if puzzles is None or solutions is None:
+        found = ", ".join(name.strip()[:40] for name in records[0])
         raise ValueError(
             f"{path.name} needs the columns quizzes,solutions or Puzzle,Solution, but its columns are {found}"
         )
-    if not records:
-        raise ValueError(f"{path.name} has a header but no rows of puzzles")
+    count = len(puzzles)
 
     def name(index: int) -> str:
-        what, row = divmod(index, len(records))
-        return f"the {('puzzle', 'solution')[what]} in row {row + 1} of {path.name}"
+        return f"the {'puzzle' if index < count else 'solution'} in row {index % count + 1} of {path.name}"
 
-    columns = [names.index(column) for column in pair]
-    texts = ("".join(record[column : column + 1]) for column in columns for record in records)
-    puzzles, solutions = _tokens(texts, name).chunk(2)
-    side = SIDES[puzzles.shape[1]]
+    posed, solved = _tokens(puzzles + solutions, name, path.name).chunk(2)
+    side = SIDES[posed.shape[1]]
     for broken, sentence in (
-        ((solutions == BLANK).any(1), "has a blank"),
-        (~is_valid(solutions, side), "has a digit twice in a row, column or box"),
-        (((puzzles != BLANK) & (puzzles != solutions)).any(1), "changes a given of its puzzle"),
+        ((solved == BLANK).any(1), "has a blank"),
+        (~is_valid(solved, side), "has a digit twice in a row, column or box"),
+        (((posed != BLANK) & (posed != solved)).any(1), "changes a given of its puzzle"),
     ):
         if broken.any():
-            raise ValueError(f"{name(len(records) + int(broken.nonzero()[0]))} {sentence}")
-    return Puzzles(side, solutions, puzzles != BLANK)
+            raise ValueError(f"{name(count + int(broken.nonzero()[0]))} {sentence}")
+    return Puzzles(side, solved, posed != BLANK)
 
 
 def format_grid(cells: Sequence[int]) -> str:
@@ -95,40 +78,39 @@ def _read_records(path: Path, rows: int | None = None) -> list[list[str]]:
     """Return the header and the first `rows` records that are not blank, of a CSV file, plain or gzipped."""
     if not path.is_file():
         raise ValueError(f"there is no file {path} with Sudoku puzzles")
-    with path.open("rb") as stream:
-        gzipped = stream.read(2) == b"\x1f\x8b"
     try:
-        with (gzip.open if gzipped else open)(path, "rt", encoding="utf-8-sig", newline="") as text:
-            lines = (record for record in csv.reader(text) if any(field.strip() for field in record))
-            records = list(islice(lines, None if rows is None else rows + 1))
-    except (UnicodeDecodeError, csv.Error, EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise ValueError(f"{path.name} is not a CSV text file, plain or gzipped: {error}") from error
-    if not records:
+        records = (record for record in csv.reader(read_lines(path)) if any(field.strip() for field in record))
+        found = list(islice(records, None if rows is None else rows + 1))
+    except csv.Error as error:
+        raise ValueError(f"{path} is not a CSV file: {error}") from error
+    if not found:
         raise ValueError(f"{path.name} is empty; write one puzzle per line")
-    if any("\0" in field for field in records[0]):
-        raise ValueError(f"{path.name} is not a CSV text file, plain or gzipped: it holds zero bytes")
-    return records
+    return found
 
 
-def _tokens(texts: Iterable[str], name: Callable[[int], str]) -> Tokens:
+def _columns(records: Sequence[Sequence[str]]) -> list[list[str] | None]:
+    """Return the columns of puzzles and of solutions; None if the header does not name one."""
+    names = [name.strip().lower() for name in records[0]]
+    found = [[names.index(name) for name in known if name in names] for known in COLUMNS]
+    return [["".join(record[place[0] : place[0] + 1]) for record in records[1:]] if place else None for place in found]
+
+
+def _tokens(texts: Iterable[str], name: Callable[[int], str], source: str) -> Tokens:
     """Parse grids of one size as int8, all at once; `name` says in errors which one is wrong."""
     found = ["".join(text.split()) for text in texts]
+    if not found:
+        raise ValueError(f"{source} holds no puzzle; write one per line")
     for index, text in enumerate(found):
-        if len(text) not in SIDES:
-            raise ValueError(
-                f"{name(index)} has {len(text)} characters; a grid has 16, 36 or 81, with . 0 or _ for a blank"
-            )
-        if len(text) != len(found[0]):
-            raise ValueError(
-                f"{name(index)} has {len(text)} cells, but the first has {len(found[0])}; use one size at a time"
-            )
+        if len(text) not in SIDES or len(text) != len(found[0]):
+            size = f"{len(found[0])}, as the first" if index else "16, 36 or 81"
+            raise ValueError(f"{name(index)} has {len(text)} characters; a grid has {size}, with . 0 or _ for a blank")
     side = SIDES[len(found[0])]
     tokens = CODES[np.frombuffer("".join(found).encode("ascii", "replace"), np.uint8)].reshape(len(found), -1)
     stray = np.argwhere((tokens < BLANK) | (tokens >= side))
     if len(stray):
         index, cell = stray[0].tolist()
-        symbol, place = found[index][cell], _place(cell, side)
-        raise ValueError(f"{name(index)} has {symbol!r} at {place}; write 1..{side}, or . 0 or _ for a blank")
+        what = f"{found[index][cell]!r} at {_place(cell, side)}"
+        raise ValueError(f"{name(index)} has {what}; write 1..{side}, or . 0 or _ for a blank")
     return torch.from_numpy(tokens)
 
 

@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import torch
@@ -12,9 +12,9 @@ from tokenloom.models.model import DiffusionModel
 from tokenloom.samplers import Sampler, Step
 from tokenloom.samplers.given import GivenTokens
 from tokenloom.sudoku.difficulty import DEEP, difficulty
-from tokenloom.sudoku.solver import BLANK, BOXES, random_puzzle
+from tokenloom.sudoku.solver import BLANK, BOXES, SIDES, box_shape, random_puzzle
 from tokenloom.sudoku.solving import Outcome, Solver, solve_puzzles
-from tokenloom.sudoku.text import SIDES, format_grid
+from tokenloom.sudoku.text import format_grid
 from tokenloom.web.requests import Draw
 from tokenloom.web.views import VIEWS, View
 
@@ -36,8 +36,7 @@ class Puzzle:
 
 def example(asked: Puzzle) -> dict[str, Any]:
     """Return a puzzle with one solution, of the level that is asked for."""
-    if asked.side not in BOXES:
-        raise ValueError(f"a grid has side 4, 6 or 9, got {asked.side}")
+    box_shape(asked.side)  # raises for a side without boxes
     order = random.Random(derive_seed(asked.seed, "example", asked.side, asked.level))
     low, high = LEVELS[asked.level]
     for _ in range(ATTEMPTS):
@@ -72,10 +71,6 @@ class SudokuView(View):
         on_try: Callable[[int], None],
     ) -> dict[str, Any]:
         tokens, flags = given
-        if SIDES.get(len(tokens)) != model.process.vocab_size:
-            raise ValueError(
-                f"a Sudoku has 16, 36 or 81 cells, but this model draws {len(tokens)} tokens; draw once instead"
-            )
         if request.begin is not None:
             raise ValueError("a puzzle is solved from its givens; draw once to continue from a step")
         model.process.check_clean(tokens[None])
@@ -85,8 +80,8 @@ class SudokuView(View):
             on_try(1 + outcomes[0].tries)
 
         outcome = solve_puzzles(model, puzzle, Solver(sampler, request.tries, request.seed), on_step, drawn)[0]
-        found = {"tokens": list(outcome.grid), "evaluations": outcome.evaluations}
-        return found | {"solved": outcome.solved, "tries": outcome.tries}
+        found = asdict(outcome)
+        return found | {"tokens": found.pop("grid")}
 
     def program(self, request: Draw, settings: str, name: str, length: int) -> str:
         held = dict(request.held)

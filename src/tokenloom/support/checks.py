@@ -1,14 +1,13 @@
 """Wrong input gets a sentence with the value, the limit and the remedy, before any computation.
 
-Every check here returns nothing and raises `ValueError`; `nearest` is the remedy for a wrong name.  Checks are made
-where a user's values enter: a public function, the start of a run, a file.  Inside, functions trust each other.
+Every check here returns nothing and raises `ValueError`.  Checks are made where a user's values enter: a public
+function, the start of a run, a file.  Inside, functions trust each other.
 """
 
 import torch
 from torch import Tensor
 
 from tokenloom.support.typed import check_type
-from tokenloom.support.words import nearest as nearest
 from tokenloom.types import Logits, Tokens
 
 
@@ -53,7 +52,21 @@ def check_time(name: str, t: Tensor, tokens: Tensor) -> None:
         raise ValueError(f"{name} must be in [0, 1], got {outside[0].item():g}")
 
 
-check_alpha = check_time
+def check_batch(
+    x_0: Tensor,
+    t: Tensor,
+    given: Tensor | None,
+    vocab_size: int,
+    forbidden: int | None,
+    weights: Tensor | None = None,
+) -> None:
+    """Raise unless these are clean tokens, a time per row and, where there are any, flags and weights per position."""
+    check_tokens("x_0", x_0, vocab_size, forbidden)
+    check_time("t", t, x_0)
+    if given is not None:
+        check_mask("given", given, x_0)
+    if weights is not None:
+        check_same_shape("weights", weights, x_0)
 
 
 def check_per_row(name: str, values: Tensor, tokens: Tensor) -> None:

@@ -6,6 +6,7 @@ the step from nu = the step from mu = the average of q(x_s | x_0, x_t) over mu
 """
 
 import itertools
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -22,55 +23,57 @@ from tokenloom.testing.report import Report
 
 TIMES = ((0.2, 0.45, 0.7), (0.01, 0.05, 0.15), (0.7, 0.85, 0.97))
 """Times r < s < t of the checks."""
-Times = tuple[float, float, float]
 STEP = 1e-7
 
 
 def check_coupling(coupling: Coupling, noise: Noise) -> Report:
-    """Check a coupling with a noise on a small vocabulary.
-
-    Raises:
-        ValueError: If the vocabulary is too large to enumerate, or the coupling does not exist for the noise.
-    """
+    """Check a coupling with a noise of at most 16 tokens, for which it must exist."""
     check_size(noise)
     process = Process(noise, coupling, LinearSchedule(eps=0.0))
     report = Report(f"coupling {type(coupling).__name__} with noise {type(noise).__name__}")
     for times, place in itertools.product(TIMES, range(noise.law().length or 1)):
-        for words, shown in _shown(process, place, times).items():
-            _check_steps(_Position(process, place, shown, times, words), report)
+        plain = _Position(process, place, times, f"at position {place}")
+        for words, shown in plain.auxiliaries().items():
+            _check_steps(replace(plain, words=plain.words + words, shown=shown), report)
     return report
 
 
-def _shown(process: Process, place: int, times: Times) -> dict[str, Tensor | None]:
-    """Return the values of the auxiliary variable that a state may show: none, each U, or times in each interval."""
-    if not isinstance(process.coupling, Lifted):
-        return {"": None}
-    drawn = process.coupling.auxiliary(process, torch.zeros(1, process.noise.law().length or 1).long(), None)
-    if drawn.is_floating_point():
-        r, s, t = times
-        between = {"up to r": r / 2, "up to s": (r + s) / 2, "up to t": (s + t) / 2, "after t": 1.0}
-        return {f", lost {name}": torch.tensor(time, dtype=torch.float64) for name, time in between.items()}
-    law = process.masses.law(_state(process, place, torch.zeros(1, 1).long(), 0.5, None), torch.tensor([0.5]).double())
-    tokens = [token for token in range(process.num_states) if float(law.probability_of(torch.tensor([[token]]))) > 0]
-    return {f", U = {token}": torch.tensor(token) for token in tokens}
-
-
-def _state(process: Process, place: int, tokens: Tensor, t: float, shown: Tensor | None) -> Noisy:
-    time = torch.full((len(tokens),), t, dtype=torch.float64)
-    aux = None if shown is None else shown.expand(tokens.shape)
-    return Noisy(tokens, time, process.alpha(time), aux, None, torch.full_like(tokens, place))
-
-
+@dataclass(frozen=True)
 class _Position:
     """The laws of one position, as matrices over clean tokens and states."""
 
-    def __init__(self, process: Process, place: int, shown: Tensor | None, times: Times, words: str) -> None:
-        self.process, self.place, self.shown, self.words = process, place, shown, f"at position {place}{words}"
-        self.r, self.s, self.t = times
-        self.clean = [token for token in range(process.vocab_size) if token != process.noise.mask]
+    process: Process
+    place: int
+    times: tuple[float, float, float]
+    words: str
+    shown: Tensor | None = None
+    """The auxiliary variable of every state."""
+
+    @property
+    def clean(self) -> list[int]:
+        return [token for token in range(self.process.vocab_size) if token != self.process.noise.mask]
+
+    def auxiliaries(self) -> dict[str, Tensor | None]:
+        """Return the auxiliary variables that a state may show: none, each U, or a time in each interval."""
+        process, (r, s, t) = self.process, self.times
+        if not isinstance(process.coupling, Lifted):
+            return {"": None}
+        drawn = process.coupling.auxiliary(process, torch.zeros(1, process.noise.law().length or 1).long(), None)
+        if drawn.is_floating_point():
+            between = {"up to r": r / 2, "up to s": (r + s) / 2, "up to t": (s + t) / 2, "after t": 1.0}
+            return {f", lost {name}": torch.tensor(time, dtype=torch.float64) for name, time in between.items()}
+        states = self.state(torch.arange(process.num_states).unsqueeze(1), 0.5)
+        possible = process.masses.law(states, states.t).probability_of(states.tokens) > 0
+        return {f", U = {token}": token for token in states.tokens[possible]}
 
     def state(self, tokens: Tensor, t: float) -> Noisy:
-        return _state(self.process, self.place, tokens, t, self.shown)
+        time = torch.full((len(tokens),), t, dtype=torch.float64)
+        aux = None if self.shown is None else self.shown.expand(tokens.shape)
+        return Noisy(tokens, time, self.process.alpha(time), aux, None, torch.full_like(tokens, self.place))
+
+    def pairs(self) -> Tensor:
+        """Every clean token with every state, [pairs, 2]."""
+        return torch.tensor(list(itertools.product(self.clean, range(self.process.num_states))))
 
     def marginal(self, t: float) -> Tensor:
         """q(x_t | x_0), [clean, states]."""
@@ -79,15 +82,16 @@ class _Position:
 
     def bridge(self, s: float, t: float) -> Tensor:
         """q(x_s | x_0, x_t), [clean, states at t, states at s]."""
-        pairs = torch.tensor(list(itertools.product(self.clean, range(self.process.num_states))))
+        pairs = self.pairs()
         noisy = self.state(pairs[:, 1:], t)
         law = self.process.bridge(noisy, torch.full_like(noisy.t, s), pairs[:, :1]).dense()[:, 0]
         return law.view(len(self.clean), self.process.num_states, -1)
 
 
 def _check_steps(at: _Position, report: Report) -> None:
-    middle, late = at.marginal(at.s), at.marginal(at.t)
-    down, further, whole = at.bridge(at.s, at.t), at.bridge(at.r, at.s), at.bridge(at.r, at.t)
+    r, s, t = at.times
+    middle, late = at.marginal(s), at.marginal(t)
+    down, further, whole = at.bridge(s, t), at.bridge(r, s), at.bridge(r, t)
     report.close(f"q(x_t | x_0) sums to 1 {at.words}", late.sum(-1), torch.ones_like(late[:, 0]))
     report.close(f"q(x_s | x_0, x_t) sums to 1 {at.words}", down.sum(-1), torch.ones_like(down[..., 0]))
     report.close(f"steps down keep the marginals {at.words}", torch.einsum("ib,iba->ia", late, down), middle)
@@ -99,8 +103,8 @@ def _check_steps(at: _Position, report: Report) -> None:
     if at.process.has_jump_rates:
         _check_rates(at, report)
     if at.process.markov:
-        noisy = at.state(torch.arange(at.process.num_states).unsqueeze(1), at.s)
-        up = at.process.forward(noisy, torch.full_like(noisy.t, at.t)).dense()[:, 0]
+        noisy = at.state(torch.arange(at.process.num_states).unsqueeze(1), s)
+        up = at.process.forward(noisy, torch.full_like(noisy.t, t)).dense()[:, 0]
         report.close(f"steps up keep the marginals {at.words}", middle @ up, late)
         pair = middle.unsqueeze(-1) * up
         report.close(f"up and down have one joint law {at.words}", pair, (late.unsqueeze(-1) * down).transpose(1, 2))
@@ -116,8 +120,8 @@ def _check_posteriors(at: _Position, late: Tensor, down: Tensor, report: Report)
     mu = torch.zeros(len(tokens), at.process.vocab_size, dtype=torch.float64)
     mu[:, at.clean] = (joint / joint.sum(0)).T[tokens[:, 0]]
     expected = torch.einsum("ri,ira->ra", mu[:, at.clean], down[:, tokens[:, 0]])
-    noisy = at.state(tokens, at.t)
-    s = torch.full_like(noisy.t, at.s)
+    noisy = at.state(tokens, at.times[2])
+    s = torch.full_like(noisy.t, at.times[1])
     plugged = at.process.bridge(noisy, s, LeaveOneOut(nu.log().expand(len(tokens), 1, -1)))
     averaged = at.process.bridge(noisy, s, Denoiser(mu.log().unsqueeze(1)))
     for name, law in (("leave-one-out posterior", plugged), ("denoiser", averaged)):
@@ -130,7 +134,7 @@ def _check_evidence(at: _Position, late: Tensor, report: Report) -> None:
     """At the clean tokens that can be seen, whose likelihood takes one value at x_0 = x_t and another elsewhere."""
     columns = late[:, at.clean]
     own, others = columns.diagonal(), (columns - 2 * torch.diag(columns.diagonal())).amax(0)
-    evidence = at.process.evidence(at.state(torch.tensor(at.clean).unsqueeze(1), at.t))[:, 0]
+    evidence = at.process.evidence(at.state(torch.tensor(at.clean).unsqueeze(1), at.times[2]))[:, 0]
     revealing = (own > 0) & (others <= 0)
     expected = torch.where(others > 0, (own / others.clamp(min=1e-300)).log(), 0)
     law = f"the evidence is the log-ratio of likelihoods {at.words}"
@@ -139,8 +143,8 @@ def _check_evidence(at: _Position, late: Tensor, report: Report) -> None:
 
 
 def _check_rates(at: _Position, report: Report) -> None:
-    pairs = torch.tensor(list(itertools.product(at.clean, range(at.process.num_states))))
-    noisy = at.state(pairs[:, 1:], at.s)
+    pairs = at.pairs()
+    noisy = at.state(pairs[:, 1:], at.times[1])
     rates = at.process.reverse_rates(noisy, pairs[:, :1])
     step = at.process.bridge(noisy, noisy.t - STEP, pairs[:, :1]).dense().scatter(-1, pairs[:, 1:, None], 0.0) / STEP
     report.close(f"rates are the derivative of the bridge {at.words}", rates.off_diagonal(), step, 1e-4)

@@ -26,15 +26,14 @@ def check_network(
 ) -> Report:
     """Check a network under a process: shapes, what it says of itself, and that rows do not see each other.
 
-    Raises:
-        ValueError: If it does not fit the process, or does not say how long its sequences are and `length` is None.
+    `length` is needed where the network does not say how long its sequences are.
     """
     model = DiffusionModel(network, process, predicts=predicts)
     length = length or model.length
     if length is None:
         raise ValueError("this network does not say how long its sequences are; pass length")
     report = Report(f"network {type(unwrapped(network)).__name__} under {process.title}")
-    noisy = _state(process, min(length, 16), 0.5)
+    noisy = _state(process, min(length, 16))
     with torch.no_grad(), evaluating(model):
         try:
             logits = model.logits(noisy)
@@ -72,14 +71,10 @@ def _check_claims(model: DiffusionModel, noisy: Noisy, logits: Tensor, report: R
 
 
 def check_model(model: DiffusionModel, length: int | None = None) -> Report:
-    """Check a model: its network, that everything reads it alike, and that it survives saving where it can be saved.
-
-    Raises:
-        ValueError: If it does not say how long its sequences are and `length` is None.
-    """
+    """Check a model: its network, that everything reads it alike, and that it survives saving where it can be saved."""
     report = Report(f"model of {type(unwrapped(model.network)).__name__} under {model.process.title}")
-    report.laws += check_network(model.network, model.process, model.predicts, length).laws
-    noisy = _state(model.process, min(length or model.length or 16, 16), 0.5)
+    report.laws |= check_network(model.network, model.process, model.predicts, length).laws
+    noisy = _state(model.process, min(length or model.length or 16, 16))
     with torch.no_grad(), evaluating(model):
         predicted, read = model.predict(noisy), model.interpret(model.logits(noisy), noisy)
         report.close("predict is interpret of its logits", _values(predicted), _values(read), 1e-4)
@@ -103,9 +98,9 @@ def _values(posterior: Posterior) -> Tensor:
     return values.nan_to_num(neginf=-1e3)
 
 
-def _state(process: Process, length: int, t: float) -> Noisy:
+def _state(process: Process, length: int) -> Noisy:
     generator = torch.Generator().manual_seed(0)
-    time = torch.full((ROWS,), t, dtype=torch.float64)
+    time = torch.full((ROWS,), 0.5, dtype=torch.float64)
     clean = _clean(process, process.prior(ROWS, length, generator))
     return process.corrupted(clean, time, generator, None)
 

@@ -16,12 +16,8 @@ from tokenloom.testing.report import Report
 ROWS, TOKENS = 20_000, 3
 
 
-def check_objective(objective: Objective, process: Process | None = None, hollow: bool = False) -> Report:
-    """Check an objective under a process, for each representation over tokens that it trains.
-
-    Raises:
-        ValueError: If it trains nothing under the process.
-    """
+def check_objective(objective: Objective, process: Process | None = None) -> Report:
+    """Check an objective under a process, for each representation over tokens that it trains there."""
     process = process or next(found for found in (Uniform(TOKENS), Masked(TOKENS)) if _kinds(objective, found))
     kinds = _kinds(objective, process)
     if not kinds:

@@ -14,7 +14,7 @@ class Report:
 
     what: str
     """The part that was checked, in words."""
-    laws: list[tuple[str, str]] = field(default_factory=list)
+    laws: dict[str, str] = field(default_factory=dict)
     """Each law with what breaks it, empty where it holds."""
 
     def __bool__(self) -> bool:
@@ -23,20 +23,18 @@ class Report:
     @property
     def broken(self) -> list[str]:
         """A sentence for each law that does not hold."""
-        return [f"{law}: {why}" for law, why in self.laws if why]
+        return [f"{law}: {why}" for law, why in self.laws.items() if why]
 
     def __str__(self) -> str:
-        lines = [f"  {'BROKEN' if why else 'holds '}  {law}{': ' + why if why else ''}" for law, why in self.laws]
+        lines = [f"  BROKEN  {law}: {why}" if why else f"  holds   {law}" for law, why in self.laws.items()]
         return "\n".join([f"{self.what}: {len(self.laws) - len(self.broken)} of {len(self.laws)} laws hold", *lines])
 
     def note(self, law: str, holds: bool, why: str = "it does not hold") -> None:
-        """Add a law that holds or not; one that is there already is broken if it breaks once."""
-        broken = {name: reason for name, reason in self.laws if reason}
-        known = dict(self.laws) | {law: "" if holds else why} | broken
-        self.laws[:] = known.items()
+        """Record whether a law holds; one that is recorded several times is broken if it breaks once."""
+        self.laws[law] = self.laws.get(law) or ("" if holds else why)
 
     def close(self, law: str, actual: Tensor, expected: Tensor, tolerance: float = TOLERANCE) -> None:
-        """Add a law that two tensors are equal."""
+        """Record whether two tensors are equal, up to a tolerance."""
         if actual.shape != expected.shape:
             self.note(law, False, f"shape {list(actual.shape)} instead of {list(expected.shape)}")
             return

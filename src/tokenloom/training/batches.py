@@ -1,4 +1,4 @@
-r"""The batch of a step, as a function of the seed and the step alone.
+r"""The batch of a step, as a function of the seed and the step alone; and the validation figure, on fixed states.
 
 Every random number of row j of step i comes from a generator seeded by (seed, i, j), and rows from a permutation seeded
 by (seed, epoch).  So a resumed run draws what an uninterrupted one would have drawn, with nothing to restore; and
@@ -15,7 +15,12 @@ from torch import Generator, Tensor
 
 from tokenloom.data.base import Dataset
 from tokenloom.drawing.randomness import RowGenerators, derive_seed, row_seeds
+from tokenloom.models.protocol import Model
+from tokenloom.objectives.likelihood import ALONE, Likelihood, Workers, nelbo
 from tokenloom.types import Flags, PerPosition, PerRow, Tokens
+
+VALIDATED = 64
+"""Validation rows per network call."""
 
 
 @dataclass(frozen=True)
@@ -74,3 +79,10 @@ def antithetic_times(size: int, generator: Generator, floor: float, power: float
     """Return times spread evenly over [floor, 1], shifted by one uniform number; a power below 1 moves them up."""
     offset = torch.rand((), generator=generator, dtype=torch.float64)
     return floor + (1 - floor) * ((offset + torch.arange(size, dtype=torch.float64)) / size % 1) ** power
+
+
+def validate(model: Model, data: Dataset, rows: int, seed: int, workers: Workers = ALONE) -> Likelihood:
+    """Return the bound, or likelihood, of the first held-out rows: one time per row, the same states at every call."""
+    generator = seeded(seed, "validation")
+    x_0, given = data.draw("valid", torch.arange(min(rows, len(data.valid))), generator)
+    return nelbo(model, x_0, samples=1, generator=generator, batch=VALIDATED, given=given, workers=workers)

@@ -6,20 +6,29 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from tokenloom.data.base import SOURCES, Dataset, Outline
-from tokenloom.models.agreement import num_outputs
+from tokenloom.data.text import TextSource
 from tokenloom.models.model import DiffusionModel
+from tokenloom.models.network import num_outputs
 from tokenloom.models.store import load_model, model_folder
 from tokenloom.nn.base import NETWORKS, Task
-from tokenloom.nn.size import heads_for
+from tokenloom.nn.size import count_parameters, heads_for
 from tokenloom.objectives import OBJECTIVES, Bound, CrossEntropy, Objective
 from tokenloom.posteriors import REPRESENTATIONS, Posterior
 from tokenloom.schedules import SCHEDULES
 from tokenloom.support.about import About
-from tokenloom.training.config import Predicts, TrainConfig
+from tokenloom.support.memory import check_memory
+from tokenloom.training.config import Predicts, TrainConfig, check_ranges
 from tokenloom.training.methods import Method, method_of
-from tokenloom.training.ranges import check_ranges, check_size
 
+GIVEN = 0.25
+"""The share of rows of text that are continued or filled in, by default."""
+COPIES = 5
+"""Copies of every parameter: its value, gradient, two moments and average."""
+KEPT_PER_TOKEN = 12
+"""Numbers of the width's size that a block keeps for the backward pass, at the least."""
 NAMES: dict[type[Posterior], Predicts] = {kind: name for name, kind in REPRESENTATIONS.items()}  # type: ignore[misc]
 
 
@@ -42,6 +51,7 @@ def resolve(config: TrainConfig) -> TrainConfig:
     if config.max_steps is None and config.max_minutes is None:
         raise ValueError("a run needs an end: give --max-steps or --max-minutes")
     check_ranges(config)
+    config = _with_given(config, method, base)
     if base is not None:
         base = DiffusionModel(base.network, method.process, predicts=representation(config))  # or the network refuses
         if method.mixed and not base.reads_evidence:
@@ -52,6 +62,19 @@ def resolve(config: TrainConfig) -> TrainConfig:
     if base is None:
         check_size(config, task_of(config, config.data.outline()))
     return config
+
+
+def _with_given(config: TrainConfig, method: Method, base: DiffusionModel | None) -> TrainConfig:
+    """Return the config with the share of text that is given in training, where it leaves that open."""
+    if not isinstance(config.data, TextSource):
+        return config
+    process, asked = method.process, config.data.given
+    usable = not process.sequential and (base is None or base.marks_given or process.reveals)
+    if asked and not usable:
+        why = "the network of --from does not mark given positions" if base else "a causal network reads what precedes"
+        raise ValueError(f"--data.given {asked:g} is of no use to --method {config.method}: {why}; leave it out")
+    share = (GIVEN if usable else 0.0) if asked is None else asked
+    return replace(config, data=replace(config.data, given=share))
 
 
 def begun(config: TrainConfig) -> DiffusionModel | None:
@@ -187,3 +210,33 @@ def _check_fits(config: TrainConfig, data: Dataset, base: DiffusionModel) -> Non
             f"rows of {data.length} tokens are longer than the {base.length} that {config.begin} reads; "
             f"use --data.length {base.length}"
         )
+
+
+def check_size(config: TrainConfig, task: Task) -> None:
+    """Raise if the network with all its copies, or the rows of the data, cannot fit into memory."""
+    network, rows = config.network, getattr(config.data, "rows", 0)
+    parameters = count_parameters(network, task)
+    width, depth = getattr(network, "width", 1), getattr(network, "depth", 1)
+    what = f"training a network of width {width} and depth {depth} ({parameters:.3g} parameters)"
+    _check_memory(4.0 * COPIES * parameters, what, "lower --network.width or --network.depth")
+    _check_memory(8.0 * rows * task.length, f"data of {rows} rows of {task.length} tokens", "lower --data.rows")
+
+
+def check_batch(config: TrainConfig, length: int, processes: int) -> None:
+    """Raise if a batch cannot be divided, or its part cannot fit into the memory of its process."""
+    network, batch, pieces = config.network, config.optimiser.batch, processes * config.optimiser.accumulate
+    if batch % pieces:
+        raise ValueError(f"--optimiser.batch must be a multiple of processes x accumulate = {pieces}, got {batch}")
+    blocks = getattr(network, "depth", 1) * getattr(network, "loops", 1)
+    kept = 1 if config.run.recompute else KEPT_PER_TOKEN
+    _check_memory(
+        2.0 * kept * (batch // pieces) * length * getattr(network, "width", 1) * blocks,
+        f"a step on {batch // pieces} sequences of {length} tokens",
+        "lower --optimiser.batch or --data.length, raise --optimiser.accumulate, or set --run.recompute",
+    )
+
+
+def _check_memory(needed: float, what: str, remedy: str) -> None:
+    """Raise if something fits neither into the GPU, if there is one, nor into this machine."""
+    if not torch.cuda.is_available() or needed > torch.cuda.mem_get_info()[1]:
+        check_memory(needed, what, remedy)

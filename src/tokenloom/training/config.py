@@ -1,12 +1,12 @@
-"""Everything a run is made of, as nested frozen dataclasses whose fields declare their limits (`ranges.py`).
+"""Everything a run is made of, as nested frozen dataclasses whose fields declare their limits.
 
 A config written as JSON and read back is the same config; a key that does not exist is an error with the nearest names.
 """
 
 import math
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_type_hints
 
 import tyro
 
@@ -16,6 +16,7 @@ from tokenloom.nn.base import NETWORKS, NetworkOptions
 from tokenloom.nn.transformer import TransformerOptions
 from tokenloom.support.reading import read_json
 from tokenloom.support.registry import build
+from tokenloom.support.words import nearest
 
 FORMAT = 2
 MAY_CHANGE = (
@@ -31,6 +32,18 @@ MAY_CHANGE = (
     "run.wandb",
 )
 """Options that a resumed run may change."""
+FITTED = (
+    "network.width",
+    "network.depth",
+    "network.heads",
+    "optimiser.batch",
+    "optimiser.lr",
+    "optimiser.warmup",
+    "optimiser.ema",
+    "run.validate_every",
+    "run.checkpoint_every",
+)
+"""Options that `fit` can choose."""
 Predicts = Literal["loo", "denoiser", "score"]
 
 
@@ -42,12 +55,26 @@ class Limit:
     low: float
     high: float = math.inf
 
+    def check(self, option: str, value: float) -> None:
+        """Raise unless the value of an option is one of these numbers."""
+        if not self.low <= value < self.high:
+            raise ValueError(f"{option} must be {self.words}, got {value if isinstance(value, int) else f'{value:g}'}")
+        if isinstance(value, int) and value >= 2**63:
+            raise ValueError(f"{option} must be below 2^63, got {value}")
 
-AT_LEAST_1 = Limit("at least 1", 1)
-POSITIVE = Limit("positive and finite", math.ulp(0.0))
+
+AT_LEAST_1, AT_LEAST_2 = Limit("at least 1", 1), Limit("at least 2", 2)
+POSITIVE, SHARE = Limit("positive and finite", math.ulp(0.0)), Limit("in [0, 1)", 0, 1)
+BY_NAME = dict.fromkeys(("width", "depth", "heads", "loops", "condition", "length"), AT_LEAST_1) | {
+    "vocab_size": AT_LEAST_2,
+    "rows": AT_LEAST_2,
+    "dropout": SHARE,
+    "given": SHARE,
+}
+"""Limits of numbers that options of networks and sources have by these names."""
 Count = Annotated[int, AT_LEAST_1]
 Positive = Annotated[float, POSITIVE]
-Share = Annotated[float, Limit("in [0, 1)", 0, 1)]
+Share = Annotated[float, SHARE]
 
 
 @dataclass(frozen=True)
@@ -166,22 +193,32 @@ def read_config(path: Path) -> TrainConfig:
         raise ValueError(f"{path} is not a usable config: {error}") from error
 
 
-def differences(first: Any, second: Any, where: str = "") -> list[str]:
-    """Return the keys at which two configs differ, with both values."""
-    if type(first) is not type(second):
-        return [f"{where}kind ({getattr(first, 'kind', first)} -> {getattr(second, 'kind', second)})"]
-    found: list[str] = []
-    for item in fields(first):
-        before, after = getattr(first, item.name), getattr(second, item.name)
-        if is_dataclass(before):
-            found += differences(before, after, f"{where}{item.name}.")
-        elif before != after:
-            found.append(f"{where}{item.name} ({before} -> {after})")
-    return found
+def check_ranges(config: TrainConfig) -> None:
+    """Raise for the first number outside the limit that its field declares or its name has, and name its option."""
+    parts = {f"{name}.": getattr(config, name) for name in ("network", "data", "optimiser", "run")}
+    for prefix, options in ({"": config} | parts).items():
+        by_name = BY_NAME if prefix in ("network.", "data.") else {}
+        for name, hint in get_type_hints(type(options), include_extras=True).items():
+            declared = [extra for extra in getattr(hint, "__metadata__", ()) if isinstance(extra, Limit)]
+            limit = declared[0] if declared else by_name.get(name)
+            if limit is not None and getattr(options, name) is not None:
+                limit.check(f"--{prefix}{name.replace('_', '-')}", getattr(options, name))
+    for name in config.fit:
+        if name not in FITTED:
+            raise ValueError(f"--fit cannot choose {name!r}; {nearest(name, FITTED)}")
+
+
+def differences(before: Any, after: Any, where: str = "") -> list[str]:
+    """Return the keys at which two records differ, with both values; for parts of two kinds, only the kinds."""
+    if not (isinstance(before, dict) and isinstance(after, dict)):
+        return [] if before == after else [f"{where} ({before} -> {after})"]
+    keys = before | after if before.get("kind") == after.get("kind") else ["kind"]
+    prefix = f"{where}." if where else ""
+    return [item for key in keys for item in differences(before.get(key), after.get(key), f"{prefix}{key}")]
 
 
 def check_same(before: TrainConfig, after: TrainConfig) -> None:
     """Raise unless a run may continue with this config."""
-    changed = [item for item in differences(before, after) if item.split(" ")[0] not in MAY_CHANGE]
+    changed = [item for item in differences(asdict(before), asdict(after)) if item.split(" ")[0] not in MAY_CHANGE]
     if changed:
         raise ValueError(f"a resumed run must keep its config; these differ: {', '.join(changed)}")

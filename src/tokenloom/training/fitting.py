@@ -2,10 +2,8 @@
 
 A network of N parameters is worth its size once it has seen some `TOKENS_PER_PARAMETER` N tokens; with fewer, a smaller
 one ends lower.  So a few steps of each size are timed, from the smallest up, and the largest that comes that far in the
-time left is taken.  Only the options that the config names in `fit` are chosen; the others are kept.
-
-On a busy machine threads wait for one another, and one that does not run stops them all: half as many are tried, as
-long as that is faster.
+time left is taken.  Only the options that the config names in `fit` are chosen; the others are kept.  The same timing
+chooses the number of threads (`models/threads.py`).
 """
 
 import math
@@ -19,12 +17,13 @@ from typing import Any, NamedTuple
 import torch
 
 from tokenloom.data.base import Dataset
+from tokenloom.models.threads import fastest_threads
 from tokenloom.nn.size import count_parameters, heads_for
 from tokenloom.support.words import counted
 from tokenloom.training.batches import training_batch
 from tokenloom.training.build import build_model, method_in, objective_of, task_of
-from tokenloom.training.clock import FORWARD, Clock
 from tokenloom.training.config import TrainConfig
+from tokenloom.training.ending import FORWARD, Clock
 from tokenloom.training.reporting import Reporter
 from tokenloom.training.setup import adam, batch_loss, prepare
 
@@ -68,10 +67,8 @@ def fitted(config: TrainConfig, data: Dataset, fabric: Any, clock: Clock, report
     best = None
     for size in sizes:
         trial = _Trial(_sized(config, size, data.length, fabric.world_size), data, clock.left())
-        if best is not None:
-            work = trial.parameters * trial.config.optimiser.batch / best.parameters / best.config.optimiser.batch
-            if not replace(trial, seconds=best.seconds * work / 2).enough:  # not even if twice as fast as expected
-                break
+        if best is not None and not replace(trial, seconds=best.seconds * trial.work / best.work / 2).enough:
+            break  # not even if it were twice as fast as expected
         with reporter.doing(f"timing {_options(trial.config, shown)}"):
             trial = _timed(trial, fabric)
         if best is not None and not trial.enough:
@@ -103,6 +100,10 @@ class _Trial:
         return count_parameters(self.config.network, task_of(self.config, self.data.outline))
 
     @property
+    def work(self) -> float:
+        return self.parameters * self.config.optimiser.batch
+
+    @property
     def steps(self) -> int:
         return max(1, int(min(self.left / self.seconds, self.config.max_steps or math.inf)))
 
@@ -114,16 +115,12 @@ class _Trial:
 
 
 def _timed(trial: _Trial, fabric: Any) -> _Trial:
-    """Time a trial on all threads, and on half as many as long as that is faster."""
-    before = threads = torch.get_num_threads()
-    while threads:
-        torch.set_num_threads(threads)
-        seconds = float(fabric.broadcast(_step_seconds(trial.config, trial.data, fabric, TIMED_SHARE * trial.left)))
-        if seconds >= trial.seconds:
-            break
-        trial, threads = replace(trial, threads=threads, seconds=seconds), threads // 2
-    torch.set_num_threads(before)
-    return trial
+    """Time a trial on the number of threads that suits it."""
+    limit = TIMED_SHARE * trial.left
+    threads, seconds = fastest_threads(
+        lambda: float(fabric.broadcast(_step_seconds(trial.config, trial.data, fabric, limit)))
+    )
+    return replace(trial, threads=threads, seconds=seconds)
 
 
 def _step_seconds(config: TrainConfig, data: Dataset, fabric: Any, limit: float) -> float:

@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from filelock import FileLock, Timeout
 
@@ -74,14 +73,11 @@ def _sign(path: Path) -> None:
 
 
 def _refusal(path: Path) -> str:
-    holder: Any = None
-    with suppress(ValueError):
+    """Say who holds a lock, as far as its file tells."""
+    who, stop = "another process", ""
+    with suppress(ValueError, TypeError, KeyError):
         holder = read_json(path)
-    if not isinstance(holder, dict) or "process" not in holder:
-        return f"{path.parent} is being trained by another process; wait for it, or choose another --out"
-    number, host = holder["process"], holder.get("host")
-    place = "" if host == socket.gethostname() else f" on {host}"
-    return (
-        f"{path.parent} is being trained by process {number}{place} (started {holder.get('started')}); "
-        f"wait for it, stop it with `kill {number}`, or choose another --out"
-    )
+        place = "" if holder["host"] == socket.gethostname() else f" on {holder['host']}"
+        who = f"process {holder['process']}{place} (started {holder['started']})"
+        stop = f", stop it with `kill {holder['process']}`"
+    return f"{path.parent} is being trained by {who}; wait for it{stop}, or choose another --out"

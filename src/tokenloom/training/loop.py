@@ -23,18 +23,15 @@ from tokenloom.objectives.likelihood import Likelihood, Workers
 from tokenloom.support.files import write_json
 from tokenloom.support.temporary import tidy
 from tokenloom.support.words import counted
-from tokenloom.training.batches import training_batch
-from tokenloom.training.clock import Clock, ended
+from tokenloom.training.batches import training_batch, validate
+from tokenloom.training.build import check_batch
 from tokenloom.training.config import TrainConfig
+from tokenloom.training.ending import Clock, Stopping, ended
 from tokenloom.training.fitting import fitted
 from tokenloom.training.lock import locked
-from tokenloom.training.ranges import check_batch
 from tokenloom.training.reporting import Reporter
 from tokenloom.training.setup import Learner, launch
-from tokenloom.training.sharding import gather, whole
-from tokenloom.training.snapshot import find_checkpoint, tensors_of
-from tokenloom.training.stopping import Stopping
-from tokenloom.training.validation import validate
+from tokenloom.training.snapshot import find_checkpoint, gather, tensors_of, whole
 
 PATIENCE = 5
 """Steps in a row whose loss is not finite before the run stops."""

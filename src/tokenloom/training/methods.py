@@ -24,8 +24,8 @@ from tokenloom.posteriors import Denoiser, LeaveOneOut, Posterior
 from tokenloom.process import Process
 from tokenloom.schedules import Schedule
 from tokenloom.state import Noisy
-from tokenloom.support.checks import nearest
 from tokenloom.support.registry import required_of
+from tokenloom.support.words import nearest
 from tokenloom.types import Flags, PerRow, Tokens
 
 SHORT = {

@@ -1,17 +1,30 @@
-"""Named starting points of a run; another package adds its own through the entry-point group `tokenloom.recipes`."""
+"""Starting points of a run: a recipe by name, or a model that is trained further, on other data.
+
+Another package adds recipes through the entry-point group `tokenloom.recipes`.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
+from tokenloom.data.base import Source, source_of
 from tokenloom.data.digits import DigitsSource
+from tokenloom.data.markov import MarkovSource
 from tokenloom.data.text import TextSource
+from tokenloom.models.loading import is_foreign
+from tokenloom.models.model import DiffusionModel
+from tokenloom.models.store import load_model, model_folder
 from tokenloom.nn.transformer import TransformerOptions
+from tokenloom.schedules import SCHEDULES
 from tokenloom.support.registry import Directory
-from tokenloom.training.config import OptimiserConfig, RunConfig, TrainConfig
-from tokenloom.training.ranges import FITTED
+from tokenloom.training.build import NAMES
+from tokenloom.training.config import FITTED, OptimiserConfig, RunConfig, TrainConfig
+from tokenloom.training.methods import method_text
 
 RECIPES: Directory[Callable[[], TrainConfig]] = Directory("recipe", "tokenloom.recipes", "tokenloom.training")
 
+LENGTH = 128
+"""Tokens per row of a model that reads any number."""
 SMALL = OptimiserConfig(lr=1e-3, warmup=200, ema=0.999)
 
 
@@ -48,7 +61,7 @@ def digits() -> TrainConfig:
 def owt() -> TrainConfig:
     """The paper's network on OpenWebText."""
     return TrainConfig(
-        data=TextSource(path="openwebtext", length=1024, tokenizer="gpt2", packing="sentences"),
+        data=TextSource(path="openwebtext", length=1024, tokenizer="gpt2", packing="sentences", given=0.0),
         max_steps=1_000_000,
         network=TransformerOptions(width=768, depth=12, heads=12, dropout=0.1),
         optimiser=OptimiserConfig(batch=512),
@@ -59,5 +72,39 @@ def owt() -> TrainConfig:
 @RECIPES.register("lm1b")
 def lm1b() -> TrainConfig:
     """The paper's network on LM1B."""
-    data = TextSource(path="lm1b", tokenizer="bert-base-uncased", packing="sentences", detokeniser="lm1b")
+    data = TextSource(path="lm1b", tokenizer="bert-base-uncased", packing="sentences", detokeniser="lm1b", given=0.0)
     return replace(owt(), data=data)
+
+
+def settings_from(source: str) -> TrainConfig:
+    """Return the settings of a run that trains a model further, with all that the model says of itself as defaults.
+
+    These are its method with options, prediction, schedule, tokenizer and how text is cut into rows.
+    """
+    if is_foreign(source):
+        raise ValueError(
+            f"{source} is not a model of tokenloom; import it first with `tokenloom import {source} --to FOLDER`, "
+            "and train --from FOLDER"
+        )
+    model, folder = load_model(source), model_folder(source)
+    schedule: Any = model.process.schedule
+    names = [] if folder is None else [name for name in (folder.name, folder.parent.name) if name != "model"]
+    return TrainConfig(
+        recipe=names[0] if names else "model",
+        begin=source,
+        method=method_text(model.process),
+        predicts=NAMES[model.predicts],
+        schedule=f"{schedule.name}:{','.join(SCHEDULES.options(schedule))}".removesuffix(":"),
+        max_minutes=10,
+        data=_data(model, str(folder)),
+        optimiser=OptimiserConfig(lr=1e-4, warmup=100, batch=16, ema=0.999),
+    )
+
+
+def _data(model: DiffusionModel, folder: str) -> Source:
+    """Return text in the tokens of the model, cut as it was trained; else what it was trained on."""
+    record: dict[str, Any] = model.about.source or {}
+    if model.tokenizer is not None:
+        length = min(record.get("length", LENGTH), model.length or LENGTH)
+        return TextSource(length=length, tokenizer=folder, packing=record.get("packing", "wrap"))
+    return source_of(record) if record else MarkovSource()

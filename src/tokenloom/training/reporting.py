@@ -1,24 +1,37 @@
-"""The reports of a run while it trains: a status, what to expect of it, and lines of metrics."""
+"""The reports of a run while it trains: a status, what to expect of it, and metrics, which never end a run.
 
+What cannot be written to metrics.jsonl now is kept and written later, and only whole lines are.
+"""
+
+import errno
+import json
 import math
+import os
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
 from tokenloom.objectives.likelihood import Likelihood
 from tokenloom.support.display import Display
+from tokenloom.support.extras import optional
+from tokenloom.support.reading import kind_of
 from tokenloom.support.words import counted
-from tokenloom.training.clock import Clock
 from tokenloom.training.config import TrainConfig
-from tokenloom.training.metrics import Record, writers
+from tokenloom.training.ending import Clock
 
 EVERY = 20
 """Steps between two lines of metrics."""
 FIRST_STEPS, FIRST_SECONDS = 4, 2.0
 """Steps and seconds after which the run says what to expect; the first step is slow and does not count."""
+KEPT = 10_000
+"""The most lines of metrics that wait for room on the disk."""
+Record = dict[str, Any]
 
 
 class Reporter:
@@ -28,7 +41,7 @@ class Reporter:
         self.console = Console(stderr=True, quiet=quiet)
         self.quiet = quiet
         self._display = Display(self.console)
-        self._writers: list[Callable[[Record], None]] = []
+        self._writers: dict[str, Callable[[Record], None]] = {}
         self._figure = ""
 
     def doing(self, what: str) -> AbstractContextManager[None]:
@@ -39,7 +52,7 @@ class Reporter:
     def running(self, config: TrainConfig, start: int, clock: Clock) -> Iterator[None]:
         """Show the status of a loop."""
         if not self.quiet:
-            self._writers = writers(config, Path(config.out or ""), self.say)
+            self._writers = self._open_writers(config, Path(config.out or ""))
         self._config, self._clock, self._start, self._expected = config, clock, start, False
         self._mark = self._first = (time.monotonic(), start)
         with self._display.status("the first step"):
@@ -90,10 +103,82 @@ class Reporter:
         """Print a sentence above the status."""
         self.console.print(sentence, highlight=False, markup=False, soft_wrap=True)
 
+    def _open_writers(self, config: TrainConfig, folder: Path) -> dict[str, Callable[[Record], None]]:
+        """Return what every record goes to: metrics.jsonl, and TensorBoard and Weights & Biases on request.
+
+        A missing package is refused here; its writer is made with the first record.
+        """
+        found: dict[str, Callable[[Record], None]] = {"metrics": MetricsFile(folder / "metrics.jsonl", self.say)}
+        if config.run.tensorboard:
+            board = optional("torch.utils.tensorboard", "train")
+            found["TensorBoard"] = partial(_log_scalars, cache(partial(board.SummaryWriter, str(folder))))
+        if config.run.wandb is not None:
+            start = partial(optional("wandb", "wandb").init, project=config.run.wandb, name=folder.name)
+            found["Weights & Biases"] = partial(_log_record, cache(start))
+        return found
+
     def _write(self, record: Record) -> None:
-        for write in self._writers:
-            write(record)
+        for name, write in list(self._writers.items()):
+            try:
+                write(record)
+            except Exception as error:  # whatever it is, metrics must not end a run
+                del self._writers[name]
+                self.say(f"{name} failed ({type(error).__name__}: {error}); the run continues without it")
+
+
+def _log_scalars(board: Callable[[], Any], record: Record) -> None:
+    for key, value in record.items():
+        if key != "step" and value is not None:
+            board().add_scalar(key, value, record["step"])
+    board().flush()
+
+
+def _log_record(run: Callable[[], Any], record: Record) -> None:
+    run().log(record, step=record["step"])
 
 
 def _duration(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+
+class MetricsFile:
+    """A file of JSON lines; half a line that a killed run left is cut off before the first line of this one."""
+
+    def __init__(self, path: Path, say: Callable[[str], None]) -> None:
+        self.path, self.say = path, say
+        self._waiting: deque[str] = deque(maxlen=KEPT)
+        self._failing = False
+        self._begun = False
+
+    def __call__(self, record: Record) -> None:
+        """Append a line, with those that waited; a disk that refuses is named once."""
+        self._waiting.append(json.dumps(record) + "\n")
+        try:
+            self._append("".join(self._waiting).encode())
+        except OSError as error:
+            if not self._failing:
+                reason = error.strerror or error
+                self.say(f"cannot write {self.path}: {reason}; the run continues and its metrics are written later")
+            self._failing = True
+            return
+        if self._failing:
+            self.say(f"{self.path} is written again")
+        self._failing, self._begun = False, True
+        self._waiting.clear()
+
+    def _append(self, content: bytes) -> None:
+        """Append all of it or nothing: a file that takes only a part is cut back to what it was."""
+        if kind_of(self.path) not in (None, "a file"):
+            raise OSError(errno.EINVAL, f"it is {kind_of(self.path)}, not a file")  # opening a pipe would wait for ever
+        with self.path.open("a+b", buffering=0) as file:
+            before = file.seek(0, os.SEEK_END)
+            if not self._begun:
+                file.seek(0)
+                before = file.read().rfind(b"\n") + 1
+                file.truncate(before)
+            try:
+                if file.write(content) < len(content):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            except OSError:
+                file.truncate(before)
+                raise

@@ -1,13 +1,18 @@
-"""The parts that a loop runs on: the processes, the optimiser and the average of the weights."""
+"""The parts that a loop runs on: the processes, the optimiser and the average of the weights.
+
+With FSDP2, each of P processes keeps 1/P of every parameter, its gradient, its moments and its average.  A block is
+whole only while it runs.  What lies outside the blocks (embedding, time, head) is whole while the root runs, and the
+loss, which reads the head's weight itself, is computed inside the root for that reason.
+"""
 
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
 
 from tokenloom.data.base import Dataset
@@ -22,8 +27,36 @@ from tokenloom.training.batches import Batch
 from tokenloom.training.build import build_model, method_in, objective_of
 from tokenloom.training.config import TrainConfig
 from tokenloom.training.methods import Method
-from tokenloom.training.sharding import Root, shard
 from tokenloom.training.snapshot import restore_moments, restore_weights
+
+Value = TypeVar("Value")
+
+
+class Root(nn.Module):
+    """The module that a strategy wraps: its call is any function of the model.
+
+    The function carries its inputs, which no strategy then converts or copies, and returns a tensor.
+    """
+
+    def __init__(self, model: DiffusionModel) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, work: Callable[[DiffusionModel], Value]) -> Value:
+        return work(self.model)
+
+
+def shard(root: nn.Module, mesh: Any) -> nn.Module:
+    """Cut the parameters over the data-parallel dimension of a device mesh, block by block, in place."""
+    try:
+        from torch.distributed.fsdp import fully_shard
+    except ImportError as error:
+        raise ValueError("--run.strategy fsdp needs PyTorch 2.6 or later; use --run.strategy ddp") from error
+    own = mesh["data_parallel"]
+    for block in [module for module in root.modules() if isinstance(module, Block)]:
+        fully_shard(block, mesh=own)
+    fully_shard(root, mesh=own)
+    return root
 
 
 def launch(config: TrainConfig) -> Any:

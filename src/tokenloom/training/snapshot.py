@@ -1,9 +1,10 @@
 """From a live run to a checkpoint and back: weights, their average and Adam's moments, always as whole tensors.
 
-So a checkpoint does not depend on how many processes wrote it, or in which parts each held the model.
+So a checkpoint does not depend on how many processes wrote it, or in which parts each held the model (FSDP2).
 """
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,6 @@ from tokenloom.support.files import check_ours
 from tokenloom.support.registry import build
 from tokenloom.training.config import TrainConfig, check_same, from_record, read_config
 from tokenloom.training.reporting import Reporter
-from tokenloom.training.sharding import cut_like, gather
 
 PARTS = ("config.json", "metrics.jsonl", "checkpoints", "best", "model", "evaluation", "events.out.*", "wandb", ".*")
 """Patterns of what a run leaves in its folder."""
@@ -84,10 +84,9 @@ def restore_moments(saved: Checkpoint, model: DiffusionModel, optimiser: Any) ->
     """Load Adam's moments, after the model is cut into parts; a parameter that never had a gradient has none."""
     stored = saved.tensors["optimiser"]
     moved = [(index, *item) for index, item in enumerate(model.named_parameters()) if f"step.{item[0]}" in stored]
-    expected: dict[str, Tensor] = {}
-    for _, name, parameter in moved:
-        expected[f"step.{name}"] = torch.zeros(())
-        expected |= {f"{key}.{name}": torch.empty(parameter.shape, device="meta") for key in MOMENTS}
+    shapes = {f"{key}.{name}": parameter.shape for _, name, parameter in moved for key in MOMENTS}
+    shapes |= {f"step.{name}": torch.Size() for _, name, _ in moved}
+    expected = {name: torch.empty(shape, device="meta") for name, shape in shapes.items()}
     check_tensors(expected, stored, "the moments of the checkpoint")
     state = {
         index: {"step": stored[f"step.{name}"]} | {key: cut_like(stored[f"{key}.{name}"], parameter) for key in MOMENTS}
@@ -108,3 +107,29 @@ def tensors_of(
     }
     groups = {"model": model.state_dict(), "ema": averaged.module.state_dict(), "optimiser": moments}
     return {name: gather(tensors, keep) for name, tensors in groups.items()}
+
+
+def whole(tensor: Tensor) -> Tensor:
+    """Return all of a tensor that may be in parts.  Collective: call on every rank."""
+    full: Callable[[], Tensor] | None = getattr(tensor, "full_tensor", None)
+    return tensor if full is None else full()
+
+
+def gather(tensors: Mapping[str, Tensor], keep: bool) -> dict[str, Tensor]:
+    """Return whole tensors on the host of a rank that keeps them, else none.  Collective: call on every rank."""
+    found: dict[str, Tensor] = {}
+    for name, tensor in tensors.items():
+        full = whole(tensor.detach())  # one at a time: a device never holds the whole model
+        if keep:
+            found[name] = full.cpu().contiguous()
+    return found
+
+
+def cut_like(tensor: Tensor, parameter: Tensor) -> Tensor:
+    """Cut a whole tensor into the parts of a parameter."""
+    mesh = getattr(parameter, "device_mesh", None)
+    if mesh is None:
+        return tensor
+    from torch.distributed.tensor import distribute_tensor
+
+    return distribute_tensor(tensor, mesh, parameter.placements)  # type: ignore[attr-defined]

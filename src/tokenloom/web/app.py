@@ -1,18 +1,18 @@
 """The routes of the playground: a page, the few questions it asks, and the stream of a sampling."""
 
 import json
-import traceback
+import mimetypes
 from collections.abc import AsyncIterator, Callable, Iterable
 from importlib.resources import files
-from typing import Any, TypeVar
+from typing import Any
 
 import anyio
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
-from starlette.routing import Route
+from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
 
 from tokenloom import __version__
 from tokenloom.web.describe import describe
@@ -27,11 +27,10 @@ from tokenloom.web.states import encode
 from tokenloom.web.views import VIEWS
 from tokenloom.web.workers import CRASHED, Workers
 
-Asked = TypeVar("Asked")
-
-TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 UPLOAD = 30
 """Seconds in which a request must have arrived."""
+
+mimetypes.add_type("text/javascript", ".js")  # the registry of Windows may say text/plain, which browsers do not run
 
 
 class Playground:
@@ -47,36 +46,39 @@ class Playground:
         self.library, self.limits = library, limits
         self.drawing = Workers(limits.workers, limits.waiting, "drawing")
         self.asking = Workers(1, limits.waiting, "question")
-        self.app = Starlette(routes=self._routes(), middleware=[Middleware(Guard, names=tuple(names))])
+        handlers: Any = dict.fromkeys((HTTPException, ValueError, ClientDisconnect, Exception), _sentence)
+        # The guard is outermost, so that the answer to a crash has its headers too.
+        self.app = Guard(Starlette(routes=self._routes(), exception_handlers=handlers), names)
 
     def close(self) -> None:
-        """Let the threads end."""
+        """Stop all work and let the threads end."""
         self.drawing.close()
         self.asking.close()
 
-    def _routes(self) -> list[Route]:
+    def _routes(self) -> list[Route | Mount]:
         library, limits = self.library, self.limits
-
-        def ask(path: str, kind: type[Asked], answer: Callable[[Asked], dict[str, Any]]) -> Route:
-            async def endpoint(request: Request) -> Response:
-                asked = parse(await self._body(request), kind)
-                return JSONResponse(await self.asking.ask(lambda: answer(asked)))
-
-            return Route(f"/api/{path}", _answered(endpoint), methods=["POST"])
-
+        page = (files("tokenloom.web") / "static" / "index.html").read_bytes()
+        questions: list[tuple[str, type, Callable[[Any], dict[str, Any]]]] = [
+            ("describe", Which, lambda asked: describe(library[asked.model], asked.process, limits)),
+            ("look", Look, lambda asked: look(asked, library[asked.model], limits)),
+            ("encode", Encode, lambda asked: encode(asked, library[asked.model], limits)),
+            ("table", Table, three_posteriors),
+            *(question for view in VIEWS.values() for question in view.questions),
+        ]
         return [
-            *(Route(path, _file(content, kind)) for path, content, kind in static_files()),
-            Route("/api/models", _answered(self._models)),
-            Route("/api/draw", _answered(self._draw), methods=["POST"]),
-            ask("describe", Which, lambda asked: describe(library[asked.model], asked.process, limits)),
-            ask("look", Look, lambda asked: look(asked, library[asked.model], limits)),
-            ask("encode", Encode, lambda asked: encode(asked, library[asked.model], limits)),
-            ask("table", Table, three_posteriors),
-            *(ask(*question) for view in VIEWS.values() for question in view.questions),
+            Route("/", lambda request: HTMLResponse(page)),
+            Mount("/static", StaticFiles(packages=[("tokenloom.web", "static")])),
+            Route("/api/models", lambda request: JSONResponse({"version": __version__, "models": list(library)})),
+            Route("/api/draw", self._draw, methods=["POST"]),
+            *(self._question(*question) for question in questions),
         ]
 
-    async def _models(self, request: Request) -> Response:
-        return JSONResponse({"version": __version__, "models": self.library.names})
+    def _question(self, path: str, kind: type[Any], answer: Callable[[Any], dict[str, Any]]) -> Route:
+        async def endpoint(request: Request) -> Response:
+            asked = parse(await self._body(request), kind)
+            return JSONResponse(await self.asking.ask(lambda: answer(asked), request.is_disconnected))
+
+        return Route(f"/api/{path}", endpoint, methods=["POST"])
 
     async def _draw(self, request: Request) -> Response:
         asked = parse(await self._body(request), Draw)
@@ -104,39 +106,9 @@ class Playground:
         return bytes(body)
 
 
-def static_files() -> list[tuple[str, bytes, str]]:
-    """Return path, content and type of each file of the page; no other file is ever read."""
-    found = []
-    for file in sorted((files("tokenloom.web") / "static").iterdir(), key=lambda file: file.name):
-        kind = TYPES.get(file.name.rpartition(".")[2])
-        if kind is not None:
-            path = "/" if file.name == "index.html" else f"/static/{file.name}"
-            found.append((path, file.read_bytes(), kind))
-    return found
-
-
-def _file(content: bytes, kind: str) -> Callable[[Request], Any]:
-    async def endpoint(request: Request) -> Response:
-        return Response(content, media_type=f"{kind}; charset=utf-8")
-
-    return endpoint
-
-
-def _answered(endpoint: Callable[[Request], Any]) -> Callable[[Request], Any]:
-    """Wrap an endpoint so that its errors are answered with sentences."""
-
-    async def answer(request: Request) -> Response:
-        try:
-            found: Response = await endpoint(request)
-            return found
-        except HTTPException as error:
-            return JSONResponse({"sentence": error.detail}, error.status_code, error.headers)
-        except ValueError as error:
-            return JSONResponse({"sentence": str(error)}, 400)
-        except ClientDisconnect:
-            return Response(status_code=499)
-        except Exception:  # caught here, inside the Guard, so that this answer has its headers too
-            traceback.print_exc()
-            return JSONResponse({"sentence": CRASHED}, 500)
-
-    return answer
+def _sentence(request: Request, error: Exception) -> Response:
+    """Answer an error; Starlette passes an unexpected one on to the server's log, with its traceback."""
+    if isinstance(error, HTTPException):
+        return JSONResponse({"sentence": error.detail}, error.status_code, error.headers)
+    sentence, status = (str(error), 400) if isinstance(error, ValueError) else (CRASHED, 500)
+    return JSONResponse({"sentence": sentence}, status)

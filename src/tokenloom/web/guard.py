@@ -27,7 +27,7 @@ HEADERS = {
 
 
 class Guard:
-    """A layer around the app.
+    """Middleware that refuses requests from other pages and adds `HEADERS` to every answer.
 
     Args:
         app: The app that answers requests which pass.
@@ -51,13 +51,13 @@ class Guard:
         return await answer(scope, receive, with_headers)
 
     def refusal(self, method: str, headers: Headers) -> str | None:
-        """Return why a request is not answered; None where it is."""
+        """Return why a request is refused, or None if it is answered."""
         host, origin = headers.get("host", ""), headers.get("origin")
         if not self._is_here(host):
             return f"this server does not answer to the name {host[:80]!r}; start it with --names to allow it"
         if method != "POST":
             return None
-        if origin is not None and urlsplit(origin).netloc != host:
+        if origin is not None and origin.partition("://")[2] != host:
             return f"a page of {origin[:80]!r} may not use this server"
         if headers.get("content-type", "").partition(";")[0].strip() != "application/json":
             return "a request must be of the type application/json"

@@ -63,19 +63,19 @@ class Entry:
 
     @cached_property
     def decoder(self) -> Decoder:
-        """The writer of its sequences."""
+        """Writes its sequences as text."""
         return decoder_of(self.run().model)
 
     @property
-    def view(self) -> View | None:
-        """The view that is registered for its data, if any."""
+    def view(self) -> View:
+        """The view that is registered for its data, or one without rules."""
         kind = str((self.run().model.about.source or {}).get("kind"))
-        return VIEWS[kind]() if kind in VIEWS else None
+        return VIEWS[kind]() if kind in VIEWS else View()
 
     @property
     def layout(self) -> dict[str, Any]:
         """The layout of its sequences on the page: that of its view, a picture, text or numbers."""
-        found = None if self.view is None else self.view.layout(self.run().model.length)
+        found = self.view.layout(self.run().model.length)
         if found is None and self.decoder.side is not None:
             return {"kind": "pixels", "side": self.decoder.side}
         return found or {"kind": "text" if self.decoder.is_text else "numbers"}
@@ -97,11 +97,6 @@ class Library(dict[str, Entry]):
 
     def __missing__(self, name: str) -> Entry:
         raise ValueError(f"there is no model {name[:80]!r} here; {nearest(name[:80], self)}")
-
-    @property
-    def names(self) -> list[str]:
-        """Names in the order of the page."""
-        return list(self)
 
 
 def default_names() -> list[str]:

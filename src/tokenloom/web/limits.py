@@ -28,7 +28,7 @@ class Limits:
         check_least(self, **dict.fromkeys(asdict(self), 1))
 
 
-def check_within(name: str, value: int, limit: int, remedy: str) -> None:
-    """Raise unless a value is in 1..limit."""
-    if not 1 <= value <= limit:
-        raise ValueError(f"{name} must be in 1..{limit:,} here, got {value:,}; {remedy}")
+def check_within(name: str, value: int, limit: int, remedy: str, least: int = 1) -> None:
+    """Raise unless a value is in least..limit."""
+    if not least <= value <= limit:
+        raise ValueError(f"{name} must be in {least}..{limit:,} here, got {value:,}; {remedy}")

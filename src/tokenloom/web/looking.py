@@ -12,15 +12,15 @@ import torch
 from torch import Tensor
 
 from tokenloom.data.decoder import Decoder
+from tokenloom.drawing.chunks import chunks
 from tokenloom.drawing.truncation import Truncation, truncate
-from tokenloom.models.evaluating import evaluating
-from tokenloom.posteriors import Denoiser, LeaveOneOut, OverTokens, conditional_log_probs
-from tokenloom.samplers import Evaluator
-from tokenloom.samplers.evaluator import LazyPrediction
+from tokenloom.posteriors import Denoiser, LeaveOneOut, conditional_log_probs
+from tokenloom.samplers import Evaluator, LazyPrediction, LocalPrediction
+from tokenloom.types import Flags
 from tokenloom.web.library import Entry
 from tokenloom.web.limits import Limits, check_within
 from tokenloom.web.requests import Look
-from tokenloom.web.states import checked_position, noisy_of
+from tokenloom.web.states import flags_at, noisy_of
 
 TOP = 10
 """Bars per law."""
@@ -32,7 +32,6 @@ AT_ONCE = 1 << 22
 """Most logits in memory at a time."""
 
 
-@torch.no_grad()
 def look(request: Look, entry: Entry, limits: Limits) -> dict[str, Any]:
     """Return the doubt of every position, and the laws of one."""
     if request.state is None:
@@ -42,49 +41,41 @@ def look(request: Look, entry: Entry, limits: Limits) -> dict[str, Any]:
     if model.causal:
         raise ValueError("a causal model has no posterior given what follows a position")
     prepared = sampler.for_model(model).predictor.prepare(model)
-    noisy = noisy_of(request.state, prepared)
-    with evaluating(prepared):
-        prediction = Evaluator(prepared, None, 1)(noisy)
-        found: dict[str, Any] = {"doubt": _doubts(prediction)}
-        if request.position is not None:
-            checked_position(request.position, len(request.state.tokens))
-            truncation = sampler.truncation or Truncation()
-            found["laws"] = _laws(prediction, request.position, truncation, entry.decoder)
+    prediction = Evaluator(prepared, None, 1)(noisy_of(request.state, prepared))
+    found: dict[str, Any] = {"doubt": _doubts(prediction)}
+    if request.position is not None:
+        flags = flags_at([request.position], len(request.state.tokens))
+        found["laws"] = _laws(prediction, flags, sampler.truncation or Truncation(), entry.decoder)
     return found
 
 
 def _doubts(prediction: LazyPrediction) -> list[float]:
     """Return the entropy of every position's denoiser over log K, a few positions at a time."""
     tokens, size = prediction.noisy.tokens, prediction.evaluator.process.vocab_size
-    parts, together = [], max(1, AT_ONCE // size)
-    for first in range(0, tokens.shape[1], together):
+    parts = []
+    for some in chunks(tokens.shape[1], size, AT_ONCE):
         where = torch.zeros_like(tokens, dtype=torch.bool)
-        where[:, first : first + together] = True
+        where[:, some] = True
         parts.append(torch.special.entr(prediction.at(where, Denoiser).posterior.logits.softmax(-1)).sum(-1).flatten())
     return [round(value, 4) for value in (torch.cat(parts) / math.log(max(size, 2))).clamp(0, 1).tolist()]
 
 
-def _laws(prediction: LazyPrediction, position: int, truncation: Truncation, decoder: Decoder) -> dict[str, Any]:
+def _laws(prediction: LazyPrediction, where: Flags, truncation: Truncation, decoder: Decoder) -> dict[str, Any]:
     """Return the laws of one position; where one does not exist, the reason."""
-    noisy, process = prediction.noisy, prediction.evaluator.process
-    where = torch.zeros_like(noisy.tokens, dtype=torch.bool)
-    where[0, position] = True
-    laws: dict[str, Any] = {}
-    kinds: tuple[tuple[str, type[OverTokens]], ...] = (("denoiser", Denoiser), ("leave_one_out", LeaveOneOut))
-    revealed = bool(process.evidence(noisy)[0, position].isposinf())
-    for name, kind in kinds:
-        if revealed and kind is LeaveOneOut and prediction.evaluator.model.predicts is Denoiser:
-            laws["leave_one_out"] = {"reason": REVEALED}
-            laws["conditional"] = {"reason": "it is made from the leave-one-out posterior, which does not exist here"}
-            continue
-        local = prediction.at(where, kind)
+
+    def shown(local: LocalPrediction) -> dict[str, Any]:
         logits = local.posterior.logits[0, 0]
         kept = None if truncation.changes_nothing else truncate(logits, truncation) > -torch.inf
-        laws[name] = _bars(torch.log_softmax(logits.double(), -1), decoder, kept)
-        if kind is LeaveOneOut:
-            states = conditional_log_probs(LeaveOneOut(local.posterior.logits), local.noisy, process)[0, 0]
-            laws["conditional"] = _bars(states.double(), decoder, None)
-    return laws
+        return _bars(torch.log_softmax(logits.double(), -1), decoder, kept)
+
+    process, predicts = prediction.evaluator.process, prediction.evaluator.model.predicts
+    laws = {"denoiser": shown(prediction.at(where, Denoiser))}
+    if predicts is Denoiser and bool(process.evidence(prediction.noisy)[where].isposinf()):
+        reason = "it is made from the leave-one-out posterior, which does not exist here"
+        return laws | {"leave_one_out": {"reason": REVEALED}, "conditional": {"reason": reason}}
+    local = prediction.at(where, LeaveOneOut)
+    states = conditional_log_probs(LeaveOneOut(local.posterior.logits), local.noisy, process)[0, 0]
+    return laws | {"leave_one_out": shown(local), "conditional": _bars(states.double(), decoder, None)}
 
 
 def _bars(log_probs: Tensor, decoder: Decoder, kept: Tensor | None) -> dict[str, Any]:

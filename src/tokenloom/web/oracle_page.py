@@ -9,12 +9,10 @@ in mu, as if it were nu, gives another law.
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from tokenloom.cells import PROCESSES
 from tokenloom.oracles import Oracle
 from tokenloom.posteriors import Denoiser, LeaveOneOut, conditional_log_probs, convert
-from tokenloom.process import Process
 from tokenloom.schedules import LinearSchedule
 from tokenloom.state import Noisy
 from tokenloom.web.requests import Table
@@ -40,7 +38,10 @@ def three_posteriors(table: Table) -> dict[str, Any]:
     nu = Oracle(p_0, process).predict(noisy)
     assert isinstance(nu, LeaveOneOut)
     mu = convert(nu, Denoiser, noisy.tokens, noisy.alpha_t, process)
-    average, plugged, mistaken = _steps(process, noisy, mu, nu)
+    s, clean = noisy.t / 2, [torch.full_like(noisy.tokens, token) for token in range(TOKENS)]
+    # The law of x_s^1 half-way to the data: averaged over mu, with nu plugged in, and with mu mistaken for nu.
+    average = mu.log_probs[0, 0].exp() @ torch.stack([process.bridge(noisy, s, x_0).dense()[0, 0] for x_0 in clean])
+    plugged, mistaken = (process.bridge(noisy, s, LeaveOneOut(law.logits)).dense()[0, 0] for law in (nu, mu))
     return {
         "p_0": p_0.tolist(),
         "denoiser": mu.log_probs[0, 0].exp().tolist(),
@@ -51,13 +52,3 @@ def three_posteriors(table: Table) -> dict[str, Any]:
         "mistake": float((average - mistaken).abs().sum() / 2),
         "states": process.num_states,
     }
-
-
-def _steps(process: Process, noisy: Noisy, mu: Denoiser, nu: LeaveOneOut) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the law of x_s^1 half-way to the data: averaged over mu, with nu plugged in, with mu mistaken for nu."""
-    s = noisy.t / 2
-    clean = [torch.full_like(noisy.tokens, token) for token in range(TOKENS)]
-    laws = torch.stack([process.bridge(noisy, s, x_0).dense()[0, 0] for x_0 in clean])
-    average = mu.log_probs[0, 0].double().exp() @ laws
-    plugged, mistaken = (process.bridge(noisy, s, LeaveOneOut(law.logits)).dense()[0, 0] for law in (nu, mu))
-    return average, plugged, mistaken

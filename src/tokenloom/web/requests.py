@@ -3,11 +3,11 @@
 A request is a JSON object whose fields are those of a dataclass; a field that is unknown, or of another type, is named.
 """
 
-import json
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
 from tokenloom.samplers.options import SamplerOptions
+from tokenloom.support.reading import parse_json
 from tokenloom.support.registry import build
 
 Asked = TypeVar("Asked")
@@ -82,40 +82,22 @@ class Table:
     process: Literal["uniform", "masked", "hybrid"] = "uniform"
 
 
+PARTS: dict[str, type[Any]] = {"sampling": SamplerOptions, "begin": State, "state": State}
+"""Fields of a request that are objects themselves."""
+
+
 def parse(body: bytes, kind: type[Asked]) -> Asked:
     """Return the request that a JSON text describes."""
     try:
-        values = json.loads(body, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
+        values = parse_json(body.decode())
+    except ValueError as error:
         raise ValueError(f"the request is not JSON: {str(error)[:200]}") from None
     return _built(kind, values, "the request")
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not a number of JSON")
 
 
 def _built(kind: type[Asked], values: Any, what: str) -> Asked:
     if not isinstance(values, dict):
         raise ValueError(f"{what} must be a JSON object, got {type(values).__name__}")
-    names = {item.name for item in fields(kind)}  # type: ignore[arg-type]
-    for part, nested in (("sampling", SamplerOptions), ("begin", State), ("state", State)):
-        if part in names and values.get(part) is not None:
-            values = values | {part: _built(nested, values[part], part)}
-    _check_numbers(values, what)
-    held = values.get("held", ())
-    if not isinstance(held, list | tuple) or not all(_is_pair(pair) for pair in held):
-        raise ValueError(f"the option held of {what} must be a list of pairs [position, token], got {repr(held)[:80]}")
-    return build(kind, values, what)
-
-
-def _is_pair(value: Any) -> bool:
-    return isinstance(value, list) and len(value) == 2 and all(type(part) is int for part in value)
-
-
-def _check_numbers(value: Any, what: str) -> None:
-    """Raise where a number does not fit into a tensor of 64-bit integers."""
-    if isinstance(value, int) and abs(value) >= 2**63:
-        raise ValueError(f"a number of {what} does not fit into 64 bits; use a smaller one")
-    for part in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        _check_numbers(part, what)
+    given = [name for name in PARTS if values.get(name) is not None]
+    parts: dict[str, Any] = {name: _built(PARTS[name], values[name], name) for name in given}
+    return build(kind, values | parts, what)

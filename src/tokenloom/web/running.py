@@ -17,15 +17,16 @@ import torch
 from tokenloom.drawing.randomness import RowGenerators
 from tokenloom.evaluation.sizes import check_sampling
 from tokenloom.models.model import DiffusionModel
+from tokenloom.posteriors import Denoiser
 from tokenloom.samplers import Sampler, Step
 from tokenloom.samplers.given import BIASED, GivenTokens
 from tokenloom.samplers.run import length_of
 from tokenloom.state import Noisy
 from tokenloom.web.library import Entry
 from tokenloom.web.limits import Limits, check_within
-from tokenloom.web.python_lines import python_lines
-from tokenloom.web.requests import Draw
+from tokenloom.web.requests import Draw, State
 from tokenloom.web.states import Pieces, given_of, noisy_of
+from tokenloom.web.views import View
 from tokenloom.web.workers import Job, StoppedError
 
 
@@ -77,24 +78,20 @@ def draw(request: Draw, entry: Entry, limits: Limits, job: Job) -> None:
     """Draw what is asked for, frame by frame."""
     settings, model = request.sampling, entry.run(request.process).model
     check_within("steps", settings.steps, limits.steps, "take fewer")
-    if not 0 <= request.tries <= limits.tries:
-        raise ValueError(f"tries must be in 0..{limits.tries} here, got {request.tries}; take fewer")
+    check_within("tries", request.tries, limits.tries, "take fewer", least=0)
     length = length_of(model, len(request.begin.tokens) if request.begin is not None else request.length)
     check_within("length", length, min(limits.length, model.length or limits.length), "draw a shorter sequence")
     check_sampling(model, 1, 1, settings.steps, length)
     sampler, note = settings.sampler_value(), None
     if request.held and not (model.causal or model.marks_given or model.process.reveals):
         sampler, note = replace(sampler, show_given="noised"), BIASED
-    view = entry.view if request.tries else None
-    if request.tries and view is None:
-        raise ValueError(f"{entry.name} has no rules that a sequence could be tried by; draw once instead")
-    lines = python_lines(request, sampler, entry.loadable(model.process.name), length, view)
+    lines = python_lines(request, sampler, entry.loadable(model.process.name), length, entry.view)
     job.write({"kind": "start", "length": length, "note": note, "python": lines, "seed": request.seed})
     frames, given = Frames(job, Pieces(entry.decoder), limits), given_of(request, length)
-    if view is None:
-        result = _draw_once(model, sampler, request, given, frames)
+    if request.tries:
+        result = entry.view.solve(model, sampler, request, given, frames, frames.next_try)
     else:
-        result = view.solve(model, sampler, request, given, frames, frames.next_try)
+        result = _draw_once(model, sampler, request, given, frames)
     job.write({"kind": "end"} | result | {"seconds": round(time.monotonic() - frames.began, 3)})
 
 
@@ -112,3 +109,48 @@ def _draw_once(
         on_step=frames,
     )
     return {"tokens": samples.tokens[0].tolist(), "evaluations": int(samples.evaluations[0])}
+
+
+def python_lines(request: Draw, sampler: Sampler, name: str, length: int, view: View) -> str:
+    """Return a program that leaves the same sequence in `tokens`; a view writes the one that solves."""
+    settings = _settings(request, sampler)
+    if request.tries:
+        return view.program(request, settings, name, length)
+    lines, options = ["import tokenloom as tl"], [f"length={length}"]
+    if request.held or request.begin is not None:
+        lines.insert(0, "import torch")
+    lines.append(f"model = tl.load({name!r})")
+    if request.held:
+        lines.append(f"held = {dict(request.held)!r}")
+        lines.append(f"given = torch.tensor([held.get(i, 0) for i in range({length})]), ")
+        lines[-1] += f"torch.tensor([i in held for i in range({length})])"
+        options.append("given=given")
+    if request.begin is not None:
+        lines += _beginning(request.begin)
+        options.append("begin=begin")
+    options.append(f"generator=tl.RowGenerators([{request.seed}])")
+    lines.append(f"tokens = tl.Sampler.parse({settings}).run(model, 1, {', '.join(options)}).tokens")
+    return "\n".join(lines) + "\n"
+
+
+def _settings(request: Draw, sampler: Sampler) -> str:
+    """Return the arguments of `tl.Sampler.parse`, without those that have their default."""
+    asked = request.sampling
+    parts = [repr(asked.kernels), f"steps={asked.steps}"]
+    if sampler.on is Denoiser and not sampler.changes_nothing:
+        parts.append("on=tl.Denoiser")
+    for name in ("temperature", "top_p", "top_k", "grid", "show_given"):
+        value = getattr(sampler if name == "show_given" else asked, name)
+        if value != getattr(Sampler, name):
+            parts.append(f"{name}={value!r}")
+    return ", ".join(parts)
+
+
+def _beginning(state: State) -> list[str]:
+    """Return the lines of the state to continue from; its auxiliary variable is int64 where it holds tokens."""
+    parts = [f"torch.tensor([{list(state.tokens)!r}])", "t", "model.process.alpha(t)"]
+    if state.aux is not None:
+        whole = all(float(value).is_integer() for value in state.aux)
+        values = [int(value) for value in state.aux] if whole else list(state.aux)
+        parts.append(f"torch.tensor([{values!r}]" + ("" if whole else ", dtype=torch.float64") + ")")
+    return [f"t = torch.tensor([{state.t!r}], dtype=torch.float64)", f"begin = tl.Noisy({', '.join(parts)})"]

@@ -1,19 +1,21 @@
 """The server itself: a socket, a warning where it is open to others, and a quiet end."""
 
-import contextlib
 import ipaddress
 import os
 import socket
 import threading
-import webbrowser
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
+import h11
 import torch
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from tokenloom.models.threads import fit_threads
 from tokenloom.samplers import Sampler
-from tokenloom.web.app import Playground
+from tokenloom.web.app import UPLOAD, Playground
 from tokenloom.web.library import Library
 from tokenloom.web.limits import Limits
 
@@ -21,7 +23,6 @@ OPEN = (
     "this server is open to other machines: whoever reaches {address} can use its models and its processor, without a "
     "password; use --host 127.0.0.1 unless you know who is on this network"
 )
-BACKLOG = 512
 
 
 @dataclass(frozen=True)
@@ -40,18 +41,16 @@ class Address:
             return False
 
     def bind(self) -> socket.socket:
-        """Return a socket that is bound to the address."""
-        bound = socket.socket(socket.AF_INET6 if ":" in self.host else socket.AF_INET)
+        """Return a socket that listens on the address."""
+        both = ":" in self.host and socket.has_dualstack_ipv6()  # :: is reached over IPv4 too
+        family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
         try:
-            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            bound.bind((self.host, self.port))
+            return socket.create_server((self.host, self.port), family=family, dualstack_ipv6=both)
         except (OSError, OverflowError) as error:
-            bound.close()
-            reason = getattr(error, "strerror", None) or str(error)
+            reason = str(getattr(error, "strerror", error)).partition(" (while")[0]
             raise ValueError(
                 f"cannot listen on {self.host}, port {self.port}: {reason}; choose another --port, or 0 for a free one"
             ) from None
-        return bound
 
     def url(self, bound: socket.socket) -> str:
         """Return the URL to type into a browser."""
@@ -59,15 +58,33 @@ class Address:
         return f"http://{f'[{host}]' if ':' in host else host}:{bound.getsockname()[1]}/"
 
 
-def share_cores(limits: Limits) -> None:
-    """Divide the cores among the workers, so that two drawings do not wait for each other's threads."""
+def warm_up(library: Library, limits: Limits) -> None:
+    """Divide the cores among the workers, and draw once, so that the first visitor does not wait for PyTorch."""
     torch.set_num_threads(max(1, (os.cpu_count() or 1) // limits.workers))
-
-
-def warm_up(library: Library) -> None:
-    """Draw once with the first model, so that the first visitor does not wait for what PyTorch sets up."""
-    model = library[library.names[0]].run().model
+    model = next(iter(library.values())).run().model
+    fit_threads(model, 1, model.length)
     Sampler(steps=1).run(model, 1, length=min(model.length or 1, 16) if model.tokenizer else None)
+
+
+class ImpatientProtocol(H11Protocol):
+    """HTTP that closes a connection whose request has not sent its header within `patience` seconds."""
+
+    patience: float = UPLOAD
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._end = self.loop.call_later(self.patience, transport.close)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.conn.their_state is not h11.IDLE:  # the header is complete
+            self._end.cancel()
+        elif self._end.cancelled():
+            self._end = self.loop.call_later(self.patience, self.transport.close)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._end.cancel()
 
 
 class Server(uvicorn.Server):
@@ -76,11 +93,11 @@ class Server(uvicorn.Server):
     def __init__(self, playground: Playground, ready: Callable[[], None]) -> None:
         config = uvicorn.Config(
             playground.app,
+            http=ImpatientProtocol,
             log_level="error",
             lifespan="off",
             server_header=False,
             date_header=False,
-            backlog=BACKLOG,
             timeout_graceful_shutdown=1,
         )
         super().__init__(config)
@@ -93,30 +110,3 @@ class Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self.playground.close()  # ends the drawings first: the server waits for their readers
         await super().shutdown(sockets)
-
-
-def serve(playground: Playground, bound: socket.socket, ready: Callable[[], None]) -> None:
-    """Answer until interrupted."""
-    Server(playground, ready).run(sockets=[bound])
-
-
-@contextlib.contextmanager
-def running(playground: Playground) -> Iterator[str]:
-    """Run a server in the background on a free local port, for as long as the context lasts; yield its URL."""
-    address, started = Address(port=0), threading.Event()
-    bound, server = address.bind(), Server(playground, started.set)
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
-    thread.start()
-    try:
-        started.wait(30)
-        yield address.url(bound)
-    finally:
-        server.should_exit = True
-        thread.join(10)
-        bound.close()
-
-
-def open_browser(url: str) -> None:
-    """Open the page where there is a browser; the URL is printed in any case."""
-    with contextlib.suppress(webbrowser.Error):
-        webbrowser.open(url)

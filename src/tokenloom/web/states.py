@@ -9,8 +9,11 @@ from torch import Tensor
 from tokenloom.cli.given import read_given
 from tokenloom.data.decoder import Decoder
 from tokenloom.models.protocol import Model
+from tokenloom.process import Process
 from tokenloom.samplers.given import GivenTokens
 from tokenloom.state import Noisy
+from tokenloom.support.checks import check_time
+from tokenloom.types import Flags
 from tokenloom.web.library import Entry
 from tokenloom.web.limits import Limits
 from tokenloom.web.requests import Draw, Encode, State
@@ -46,43 +49,39 @@ def encode(asked: Encode, entry: Entry, limits: Limits) -> dict[str, Any]:
 
 
 def noisy_of(state: State, model: Model) -> Noisy:
-    """Return the page's state as the library has it, checked."""
-    process, size = model.process, len(state.tokens)
-    if not size:
+    """Build the library's state from the page's; raise unless it is a state of the model's process."""
+    if not state.tokens:
         raise ValueError("a state needs at least one token")
-    if not 0 <= state.t <= 1:
-        raise ValueError(f"the time of a state must be in [0, 1], got {state.t:g}")
-    t = torch.tensor([state.t], dtype=torch.float64)
-    given = None
-    if state.marked:
-        given = torch.zeros(1, size, dtype=torch.bool)
-        for position in state.marked:
-            given[0, checked_position(position, size)] = True
-    noisy = Noisy(torch.tensor([state.tokens]), t, process.alpha(t), _auxiliary(state, model), given)
+    process, tokens, t = model.process, torch.tensor([state.tokens]), torch.tensor([state.t], dtype=torch.float64)
+    check_time("the time of a state", t, tokens)
+    given = flags_at(state.marked, len(state.tokens)) if state.marked else None
+    noisy = Noisy(tokens, t, process.alpha(t), _auxiliary(state, process), given)
     process.check_state(noisy)
     return noisy
 
 
-def _auxiliary(state: State, model: Model) -> Tensor | None:
+def _auxiliary(state: State, process: Process) -> Tensor | None:
     """Return the auxiliary variable in the process's dtype: integers for U, floats for tau."""
-    title, like = model.process.title, model.process.prior(1, 1, torch.Generator().manual_seed(0)).aux
-    if like is None and state.aux is not None:
-        raise ValueError(f"a state of {title} has no auxiliary variable; leave it out")
-    if like is not None and state.aux is None:
-        raise ValueError(f"a state of {title} needs its auxiliary variable")
+    like = process.prior(1, 1, torch.Generator().manual_seed(0)).aux
+    if (like is None) != (state.aux is None):
+        wants = "has no auxiliary variable; leave it out" if like is None else "needs its auxiliary variable"
+        raise ValueError(f"a state of {process.title} {wants}")
     return None if like is None else torch.tensor([state.aux], dtype=torch.float64).to(like.dtype)
 
 
 def given_of(request: Draw, length: int) -> GivenTokens:
     """Return the held tokens, 0 elsewhere, and flags of their positions."""
-    tokens, flags = torch.zeros(length, dtype=torch.int64), torch.zeros(length, dtype=torch.bool)
-    for position, token in request.held:
-        tokens[checked_position(position, length)], flags[position] = token, True
+    held, tokens = dict(request.held), torch.zeros(length, dtype=torch.int64)
+    flags = flags_at(held, length)[0]
+    tokens[list(held)] = torch.tensor(list(held.values()), dtype=torch.int64)
     return tokens, flags
 
 
-def checked_position(position: int, length: int) -> int:
-    """Return the position; raise unless it lies in a sequence of this length."""
-    if not 0 <= position < length:
-        raise ValueError(f"a position must be in 0..{length - 1}, got {position}")
-    return position
+def flags_at(positions: Iterable[int], length: int) -> Flags:
+    """Flag some positions of one sequence of this length."""
+    flags = torch.zeros(1, length, dtype=torch.bool)
+    for position in positions:
+        if not 0 <= position < length:
+            raise ValueError(f"a position must be in 0..{length - 1}, got {position}")
+        flags[0, position] = True
+    return flags

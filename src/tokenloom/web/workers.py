@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import anyio
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 Result = TypeVar("Result")
 
@@ -29,7 +30,7 @@ class StoppedError(Exception):
 
 
 class Job:
-    """Lines from a worker's thread to the event loop that reads them."""
+    """Carries lines from a worker's thread to the event loop that reads them."""
 
     def __init__(self) -> None:
         self.stop = threading.Event()
@@ -70,29 +71,22 @@ class Workers:
     def __init__(self, threads: int, waiting: int, what: str) -> None:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="tokenloom")
         self._threads, self._waiting, self._what = threads, waiting, what
-        self._lock = threading.Lock()
-        self._jobs: set[Job] = set()
-        self.inside = 0
+        self.inside: set[Job] = set()
         """Jobs that run or wait."""
 
-    def _enter(self) -> int:
-        """Take a place in the line; return the number of jobs before it."""
-        with self._lock:
-            if self.inside >= self._threads + self._waiting:
-                sentence = f"{self._waiting} {self._what}s are waiting already, which is the limit"
-                raise HTTPException(503, f"{sentence}; try again in a moment", {"retry-after": "2"})
-            self.inside += 1
-            return max(0, self.inside - self._threads)
-
-    def _leave(self) -> None:
-        with self._lock:
-            self.inside -= 1
+    def _enter(self) -> Job:
+        """Take a place in the line; only the event loop does, so nobody comes between the check and the place."""
+        if len(self.inside) >= self._threads + self._waiting:
+            sentence = f"{self._waiting} {self._what}s are waiting already, which is the limit; try again in a moment"
+            raise HTTPException(503, sentence, {"retry-after": "2"})
+        job = Job()
+        self.inside.add(job)
+        return job
 
     def start(self, work: Callable[[Job], None]) -> Job:
         """Return a job whose lines can be read from now on; an error is its last line."""
-        before, job = self._enter(), Job()
-        self._jobs.add(job)
-        if before:
+        job = self._enter()
+        if (before := len(self.inside) - self._threads) > 0:
             job.write({"kind": "waiting", "before": before})
 
         def run() -> None:
@@ -107,24 +101,27 @@ class Workers:
                 traceback.print_exc()
                 job.write({"kind": "error", "sentence": CRASHED})
             finally:
-                self._leave()
-                self._jobs.discard(job)
+                self.inside.discard(job)
                 job.write(None)
 
         self._pool.submit(run)
         return job
 
-    async def ask(self, question: Callable[[], Result]) -> Result:
-        """Answer one question in a thread."""
-        self._enter()
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self._pool, question)
-        finally:
-            self._leave()
+    async def ask(self, question: Callable[[], Result], gone: Callable[[], Awaitable[bool]]) -> Result:
+        """Answer one question in a thread, unless who asked is `gone` before its turn."""
+        job, work = self._enter(), self._pool.submit(question)
+        work.add_done_callback(lambda _: self.inside.discard(job))
+        answer = asyncio.wrap_future(work)
+        while not answer.done():
+            await asyncio.wait([answer], timeout=PATIENCE)
+            if not answer.done() and await gone():
+                answer.cancel()
+                raise ClientDisconnect
+        return answer.result()
 
     def close(self) -> None:
         """Stop running jobs, drop waiting ones and let the threads end."""
-        for job in list(self._jobs):
+        for job in list(self.inside):
             job.stop.set()
             job.write(None)
         self._pool.shutdown(wait=False, cancel_futures=True)

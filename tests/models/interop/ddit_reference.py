@@ -14,42 +14,40 @@ Tensors = dict[str, Tensor]
 
 
 def random_backbone(
-    rows: int = V,
-    seed: int = 0,
-    labels: int = 0,
-    fusion: str = "none",
-    depth: int = N,
-    dtype: torch.dtype = torch.float64,
+    rows: int = V, seed: int = 0, labels: int = 0, fusion: str = "none", dtype: torch.dtype = torch.float64
 ) -> Tensors:
     """Tensors in the order in which the originals register them, with the buffer of the rotary angles."""
     shapes: dict[str, tuple[int, ...]] = {"vocab_embed.embedding": (rows, D)}
+
+    def linear(name: str, outputs: int, inputs: int) -> None:
+        shapes[f"{name}.weight"], shapes[f"{name}.bias"] = (outputs, inputs), (outputs,)
+
     if fusion == "separate_linear":
-        shapes |= {"conditioning_vocab_embed.embedding": (rows, D), "conditioning_input_proj.weight": (D, 2 * D + 1)}
-        shapes |= {"conditioning_input_proj.bias": (D,)}
+        shapes["conditioning_vocab_embed.embedding"] = (rows, D)
+        linear("conditioning_input_proj", D, 2 * D + 1)
     if fusion == "shared_mlp":
-        shapes |= {"conditioning_input_mlp.0.weight": (4 * D, 2 * D + 1), "conditioning_input_mlp.0.bias": (4 * D,)}
-        shapes |= {"conditioning_input_mlp.2.weight": (D, 4 * D), "conditioning_input_mlp.2.bias": (D,)}
-    shapes |= {"sigma_map.mlp.0.weight": (C, 256), "sigma_map.mlp.0.bias": (C,)}
-    shapes |= {"sigma_map.mlp.2.weight": (C, C), "sigma_map.mlp.2.bias": (C,)}
+        linear("conditioning_input_mlp.0", 4 * D, 2 * D + 1)
+        linear("conditioning_input_mlp.2", D, 4 * D)
+    linear("sigma_map.mlp.0", C, 256)
+    linear("sigma_map.mlp.2", C, C)
     if labels:
         shapes["cond_map.embedding_table.weight"] = (labels, C)
     shapes["rotary_emb.inv_freq"] = (D // H // 2,)
-    for i in range(depth):
-        shapes |= {f"blocks.{i}.norm1.weight": (D,), f"blocks.{i}.attn_qkv.weight": (3 * D, D)}
-        shapes |= {f"blocks.{i}.attn_out.weight": (D, D), f"blocks.{i}.norm2.weight": (D,)}
-        shapes |= {f"blocks.{i}.mlp.0.weight": (4 * D, D), f"blocks.{i}.mlp.0.bias": (4 * D,)}
-        shapes |= {f"blocks.{i}.mlp.2.weight": (D, 4 * D), f"blocks.{i}.mlp.2.bias": (D,)}
-        shapes |= {f"blocks.{i}.adaLN_modulation.weight": (6 * D, C), f"blocks.{i}.adaLN_modulation.bias": (6 * D,)}
-    shapes |= {"output_layer.norm_final.weight": (D,), "output_layer.linear.weight": (rows, D)}
-    shapes |= {"output_layer.linear.bias": (rows,), "output_layer.adaLN_modulation.weight": (2 * D, C)}
-    shapes |= {"output_layer.adaLN_modulation.bias": (2 * D,)}
+    for block in (f"blocks.{i}" for i in range(N)):
+        shapes |= {f"{block}.norm1.weight": (D,), f"{block}.attn_qkv.weight": (3 * D, D)}
+        shapes |= {f"{block}.attn_out.weight": (D, D), f"{block}.norm2.weight": (D,)}
+        linear(f"{block}.mlp.0", 4 * D, D)
+        linear(f"{block}.mlp.2", D, 4 * D)
+        linear(f"{block}.adaLN_modulation", 6 * D, C)
+    shapes["output_layer.norm_final.weight"] = (D,)
+    linear("output_layer.linear", rows, D)
+    linear("output_layer.adaLN_modulation", 2 * D, C)
     generator = torch.Generator().manual_seed(seed)
     tensors = {
         name: 0.3 * torch.randn(shape, generator=generator, dtype=dtype) + ("norm" in name)
         for name, shape in shapes.items()
     }
-    e = D // H
-    tensors["rotary_emb.inv_freq"] = 10000 ** (-torch.arange(0, e, 2).float() / e)
+    tensors["rotary_emb.inv_freq"] = 10000 ** (-torch.arange(0, D // H, 2).float() * H / D)
     return tensors
 
 
@@ -67,8 +65,7 @@ def forward(w: Tensors, x: Tensor, sigma: Tensor, absorbing: Tensor | None = Non
         c = c + _silu(w["cond_map.embedding_table.weight"][label])
     turn = torch.arange(x.shape[1]).float()[:, None] * 10000 ** (-torch.arange(0, e, 2).float() / e)
     cos, sin = (torch.cat([part, part], -1).to(dtype) for part in (turn.cos(), turn.sin()))
-    for i in range(sum(name.endswith("attn_qkv.weight") for name in w)):
-        name = f"blocks.{i}"
+    for name in (f"blocks.{i}" for i in range(N)):
         m = _linear(w, f"{name}.adaLN_modulation", c)[:, None].chunk(6, -1)
         z = _norm(y, w[f"{name}.norm1.weight"]) * (1 + m[1]) + m[0]
         q, k, v = (z @ w[f"{name}.attn_qkv.weight"].T).view(*x.shape, 3, H, e).unbind(2)

@@ -3,6 +3,7 @@
 import os
 import sys
 import types
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +14,17 @@ from tokenloom.models.interop.pickles import plain, read_pickle
 
 
 class Command:
-    """Pickles into a call of os.system."""
+    """Pickles into a call of os.system that makes a file."""
 
-    def __init__(self, command: str) -> None:
-        self.command = command
+    def __init__(self, target: Path) -> None:
+        self.target = target
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return os.system, (self.command,)
+        return os.system, (f"touch {self.target}",)
 
 
-def foreign(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A class of a module that exists while the file is written."""
-    module = types.ModuleType("foreign_library")
+def lightning(path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file whose config is made of objects of a module that is gone when it is read."""
 
     class Node:
         def __init__(self, **state: Any) -> None:
@@ -34,19 +34,14 @@ def foreign(monkeypatch: pytest.MonkeyPatch) -> Any:
             raise AssertionError("the class of the file was run")
 
     Node.__module__, Node.__qualname__ = "foreign_library", "Node"
+    module = types.ModuleType("foreign_library")
     module.Node = Node  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "foreign_library", module)
-    return Node
-
-
-def lightning(path: Path, monkeypatch: pytest.MonkeyPatch, **content: Any) -> Path:
-    """A file whose config is made of foreign objects, and whose module is gone when it is read."""
-    Node = foreign(monkeypatch)
     name = Node(_content={"name": Node(_val="udlm"), "sizes": Node(_content=[Node(_val=3), Node(_val="${other}")])})
     config = Node(_content={"algo": name}, _metadata=Node(kind=Node), _parent=None)
     hyper_parameters = {"config": config, "diffusion_model": Node, "tokenizer": Node(vocabulary=["a"])}
-    torch.save({"weight": torch.arange(3.0), "hyper_parameters": hyper_parameters} | content, path)
-    monkeypatch.delitem(sys.modules, "foreign_library")
+    with monkeypatch.context() as patched:
+        patched.setitem(sys.modules, "foreign_library", module)
+        torch.save({"weight": torch.arange(3.0), "hyper_parameters": hyper_parameters}, path)
     return path
 
 
@@ -62,7 +57,7 @@ def test_tensors_and_the_config_come_out_of_foreign_objects_without_their_module
 @pytest.mark.parametrize("old", [False, True])
 def test_a_hostile_pickle_runs_nothing(tmp_path: Path, old: bool) -> None:
     target, path = tmp_path / "created", tmp_path / "hostile.ckpt"
-    torch.save({"a": Command(f"touch {target}")}, path, _use_new_zipfile_serialization=not old)
+    torch.save({"a": Command(target)}, path, _use_new_zipfile_serialization=not old)
     with pytest.raises(ValueError, match="asks for more than tensors and values, so nothing of it was loaded"):
         read_pickle(path)
     assert not target.exists()
@@ -80,6 +75,22 @@ def test_a_damaged_or_truncated_pickle_is_a_sentence(tmp_path: Path) -> None:
         path.write_bytes(content)
         with pytest.raises(ValueError, match=r"damaged\.ckpt (is not a readable file of PyTorch|asks for more)"):
             read_pickle(path)
+
+
+def test_a_zip_that_would_unpack_to_more_than_itself_is_refused(tmp_path: Path) -> None:
+    honest, compressed, beyond = tmp_path / "honest.pt", tmp_path / "compressed.pt", tmp_path / "beyond.pt"
+    torch.save({"weight": torch.zeros(100_000)}, honest)
+    with zipfile.ZipFile(honest) as source, zipfile.ZipFile(compressed, "w", zipfile.ZIP_DEFLATED) as target:
+        for record in source.infolist():
+            target.writestr(record.filename, source.read(record))
+    assert compressed.stat().st_size < honest.stat().st_size / 10
+    # The directory at the end of the file holds the sizes of the record; 400,000 bytes become 3,000,000.
+    beyond.write_bytes(honest.read_bytes().replace((400_000).to_bytes(4, "little"), (3_000_000).to_bytes(4, "little")))
+    assert read_pickle(honest)["weight"].shape == (100_000,)
+    with pytest.raises(ValueError, match=r"compressed\.pt .*record 'honest/data.pkl' is compressed"):
+        read_pickle(compressed)
+    with pytest.raises(ValueError, match=r"beyond\.pt .*records claim 3,00\d,\d{3} bytes, and the file has 40\d,\d{3}"):
+        read_pickle(beyond)
 
 
 def test_a_config_nested_without_end_ends() -> None:

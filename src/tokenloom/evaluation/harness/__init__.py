@@ -7,7 +7,6 @@
 Importing this package does not import lm_eval; `harness.language_model` does.
 """
 
-from tokenloom.evaluation.harness.options import HarnessOptions
-from tokenloom.evaluation.harness.run import TaskFigure, TaskReport, evaluate_tasks
+from tokenloom.evaluation.harness.run import HarnessOptions, TaskFigure, TaskReport, evaluate_tasks
 
 __all__ = ["HarnessOptions", "TaskFigure", "TaskReport", "evaluate_tasks"]

@@ -8,14 +8,14 @@ r"""log p(continuation | context), exactly or from below, with noise that the ch
 The second is the bound of masked diffusion, the integral of (1/m) E[sum over lost l of -log p(x^l | x_t)] over the lost
 share m = 1 - alpha_t, with the sum over k taken first.  Draw one number u^l per free position: S holds the k smallest,
 and m is the largest of those, for m ~ Beta(k, n - k + 1) is independent of S, and C(n, k) B(k, n - k + 1) = 1/k.
-A single token needs no luck, for then k = n = 1.  The sum reaches alpha = 0 itself, so there is no prior term.
+A single token has no sampling noise, for then k = n = 1.  The sum reaches alpha = 0 itself, so there is no prior term.
 
 Every random number depends on the seed, the question, the number of the sample and the position alone.  The choices of
 a question lose the same positions at the same levels, so their difference has far less noise than either of them.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -74,10 +74,7 @@ class Estimate:
 
 
 class WideRows(RowGenerators):
-    """One generator per row that draws for `width` positions, whatever the length.
-
-    So the numbers of a position do not depend on how many positions follow it.
-    """
+    """One generator per row that draws for `width` positions: the numbers of one do not depend on how many follow."""
 
     def __init__(self, seeds: Sequence[int], device: torch.device | str = "cpu", width: int = 0) -> None:
         super().__init__(seeds, device)
@@ -113,29 +110,28 @@ class Scorer:
         """The kind of the figures, in words."""
         if self.exact:
             return "exact, next token"
-        what = "lost tokens in any order" if self.any_order else f"{type(Bound.of_model(self.model).integral).__name__}"
+        what = "lost tokens in any order" if self.any_order else type(Bound.of_model(self.model).integral).__name__
         return f"lower bound, {what}, {self.samples} samples per request, noise shared between choices"
 
-    def scores(self, rows: Sequence[Row]) -> list[Estimate]:
-        """Return a bound for every row."""
+    def scores(self, rows: Sequence[Row]) -> Iterator[Estimate]:
+        """Return a bound for every row, computed as the iterator advances; exact ones come all at once."""
         if self.exact:
-            return self._exact(rows)
-        with torch.no_grad(), evaluating(self.model):
-            if self.any_order:
-                return [self._any_order(row) for row in rows]
-            widths: dict[str, int] = {}
-            for row in rows:
-                widths[row.question] = max(len(row.tokens), widths.get(row.question, 0))
-            return [self._nelbo(row, widths[row.question]) for row in rows]
+            return (Estimate(nats, 0.0) for nats in self.exact_nats(rows).tolist())
+        if self.any_order:
+            return map(self._any_order, rows)
+        widths: dict[str, int] = {}
+        for row in rows:
+            widths[row.question] = max(len(row.tokens), widths.get(row.question, 0))
+        return (self._nelbo(row, widths[row.question]) for row in rows)
 
-    def _exact(self, rows: Sequence[Row]) -> list[Estimate]:
-        found: dict[int, Estimate] = {}
-        for length in {len(row.tokens) for row in rows}:
+    def exact_nats(self, rows: Sequence[Row]) -> Float[Tensor, "rows"]:
+        """Return -log p(continuation | context) of every row under a causal model; 0 for a row without tokens."""
+        nats = torch.zeros(len(rows), dtype=torch.float64)
+        for length in {len(row.tokens) for row in rows} - {0}:  # rows of one length need no padding
             same = [index for index, row in enumerate(rows) if len(row.tokens) == length]
             x_0, given = (torch.cat([getattr(rows[index], part) for index in same]) for part in ("x_0", "given"))
-            nats = nelbo(self.model, x_0, batch=self.batch, given=given).per_sequence
-            found |= {index: Estimate(value, 0.0) for index, value in zip(same, nats.tolist(), strict=True)}
-        return [found[index] for index in range(len(rows))]
+            nats[same] = nelbo(self.model, x_0, batch=self.batch, given=given).per_sequence
+        return nats
 
     def _nelbo(self, row: Row, width: int) -> Estimate:
         repeats = max(1, self.samples // STRATA)
@@ -145,6 +141,7 @@ class Scorer:
         found = nelbo(self.model, x_0, samples, "stratified", generator, self.batch, given, row_noise=noise)
         return _estimate(found.per_sequence)
 
+    @torch.no_grad()
     def _any_order(self, row: Row) -> Estimate:
         samples = 1 if row.free == 1 and self.model.timeless else self.samples
         seeds = [derive_seed(self.seed, row.question, sample) for sample in range(samples)]
@@ -155,7 +152,8 @@ class Scorer:
         lost = torch.nn.functional.pad(u <= level, (row.context, 0))
         weights = row.free / k.double()
         parts = (torch.split(part, self.batch) for part in (lost, level.squeeze(-1), weights))
-        losses = [self._losses(row, *part) for part in zip(*parts, strict=True)]
+        with evaluating(self.model):
+            losses = [self._losses(row, *part) for part in zip(*parts, strict=True)]
         if samples == 1 and row.free == 1:
             return Estimate(float(losses[0]), 0.0)
         return _estimate(torch.cat(losses))
@@ -214,7 +212,7 @@ class Scorer:
 
 
 def _estimate(values: Float[Tensor, "samples"]) -> Estimate:
-    """Return the mean; its error is that of neighbours, which in stratified samples differ by their noise alone."""
+    """Return the mean; its error comes from neighbours, which in stratified samples differ by their noise alone."""
     if len(values) < 2:
         return Estimate(float(values.mean()), math.nan)
     return Estimate(float(values.mean()), math.sqrt(float(values.diff().square().mean()) / 2 / len(values)))

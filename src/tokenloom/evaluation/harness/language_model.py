@@ -1,4 +1,4 @@
-"""A model as the harness asks for one, registered as `tokenloom`.  This module needs lm_eval, the package does not.
+"""The harness's model interface, registered as `tokenloom`.  This module needs lm_eval, the package does not.
 
     loglikelihood          the bound of log p(continuation | context), a sum in nats (`bounds.py`)
     loglikelihood_rolling  the same of a whole text, cut into disjoint windows of the model's length
@@ -23,7 +23,7 @@ from tqdm import tqdm  # type: ignore[import-untyped]
 
 from tokenloom.drawing.randomness import RowGenerators, derive_seed
 from tokenloom.evaluation.harness.bounds import Estimate, Row, Scorer
-from tokenloom.evaluation.harness.options import HarnessOptions
+from tokenloom.evaluation.harness.run import HarnessOptions
 from tokenloom.models.loading import load
 from tokenloom.models.protocol import Model
 from tokenloom.models.tokenizer import Tokenizer
@@ -36,18 +36,16 @@ class TokenloomLM(TemplateLM):
     def __init__(
         self,
         pretrained: str | Path | Model | None = None,
-        model: str | Path | Model | None = None,
         tokenizer: Tokenizer | None = None,
         device: str | torch.device | None = None,
         max_batch_size: int | None = None,
         **options: Any,
     ) -> None:
         super().__init__()
-        source = pretrained if model is None else model
-        if source is None or (pretrained is not None and model is not None):
-            raise ValueError("name one model, as in --model_args pretrained=FOLDER")
+        if pretrained is None:
+            raise ValueError("name a model, as in --model_args pretrained=FOLDER")
         self.options = HarnessOptions.of(options)
-        self.model: Model = load(source) if isinstance(source, str | Path) else source
+        self.model: Model = load(pretrained) if isinstance(pretrained, str | Path) else pretrained
         if device is not None and isinstance(self.model, nn.Module):
             self.model.to(device if torch.cuda.is_available() or "cuda" not in str(device) else "cpu")
         self._device = self.model.device or torch.device("cpu")
@@ -82,10 +80,9 @@ class TokenloomLM(TemplateLM):
     # ---------------------------------------------------------------- log-likelihoods
 
     def loglikelihood(self, requests: list[Any], disable_tqdm: bool = False) -> list[tuple[float, bool]]:
-        encoded = []
-        for pair in (request.args for request in requests):
-            context, continuation = self._encode_pair(*pair) if pair[0] else ([], self.tok_encode(pair[1]))
-            encoded.append((pair, context, continuation))
+        pairs = [request.args for request in requests]
+        parts = [self._encode_pair(*pair) if pair[0] else ([], self.tok_encode(pair[1])) for pair in pairs]
+        encoded = [(pair, *part) for pair, part in zip(pairs, parts, strict=True)]
         return self._loglikelihood_tokens(encoded, disable_tqdm=disable_tqdm)
 
     def _loglikelihood_tokens(
@@ -107,14 +104,7 @@ class TokenloomLM(TemplateLM):
         return totals
 
     def _scores(self, rows: list[Row], quiet: bool) -> list[Estimate]:
-        """Score the rows of one question together, for they share their noise; all at once where there is none."""
-        groups: dict[str, list[int]] = defaultdict(list)
-        for index, row in enumerate(rows):
-            groups["" if self.scorer.exact else row.question].append(index)
-        found: dict[int, Estimate] = {}
-        for part in tqdm(groups.values(), desc="Scoring", disable=quiet):
-            found |= dict(zip(part, self.scorer.scores([rows[index] for index in part]), strict=True))
-        scores = [found[index] for index in range(len(rows))]
+        scores = list(tqdm(self.scorer.scores(rows), total=len(rows), desc="Scoring", disable=quiet))
         self.errors += [score.standard_error for score in scores]
         return scores
 
@@ -122,20 +112,17 @@ class TokenloomLM(TemplateLM):
         """Return the tokens that are read, of a context that is too long its end."""
         if not continuation:
             raise ValueError(f"the continuation {pair[1]!r} adds no token to its context {pair[0][-40:]!r}")
-        limit = self.max_length or len(continuation)
-        if len(continuation) > limit:
-            raise ValueError(
-                f"the continuation {pair[1][:40]!r} has {len(continuation)} tokens, but the model reads {limit}; "
-                "choose a task with shorter answers, or a longer model"
-            )
-        kept = self._kept(context, len(continuation))
+        what, remedy = f"the continuation {pair[1][:40]!r}", "choose a task with shorter answers, or a longer model"
+        kept = self._kept(context, len(continuation), what, remedy)
         return Row((*kept, *continuation), len(kept), pair[0])
 
-    def _kept(self, context: list[int], room: int) -> list[int]:
-        """Return as much of the end of the context as `room` further tokens leave place for."""
+    def _kept(self, context: list[int], room: int, what: str, remedy: str) -> list[int]:
+        """Return as much of the end of the context as fits before the `room` tokens of `what`."""
         limit = self.max_length
         if limit is None or len(context) + room <= limit:
             return context
+        if room > limit:
+            raise ValueError(f"{what} has {room} tokens, but the model reads {limit}; {remedy}")
         self.shortened += 1
         return context[len(context) + room - limit :]
 
@@ -155,37 +142,29 @@ class TokenloomLM(TemplateLM):
         groups: dict[tuple[int, int], list[int]] = defaultdict(list)
         for index, (context, room) in enumerate(asked):
             groups[len(context), room].append(index)
-        with tqdm(total=len(requests), desc="Generating", disable=disable_tqdm) as bar:
-            for (_, room), members in groups.items():
-                for start in range(0, len(members), self.options.batch_size):
-                    part = members[start : start + self.options.batch_size]
-                    drawn = self._generate([asked[index][0] for index in part], room, part)
-                    for index, ids in zip(part, drawn, strict=True):
-                        texts[index] = self._cut(ids, requests[index].args[1])
-                        self.cache_hook.add_partial("generate_until", requests[index].args, texts[index])
-                    bar.update(len(part))
+        size = self.options.batch_size
+        parts = [group[start : start + size] for group in groups.values() for start in range(0, len(group), size)]
+        for part in tqdm(parts, desc="Generating", disable=disable_tqdm):
+            drawn = self._generate([asked[index][0] for index in part], asked[part[0]][1], part)
+            for index, ids in zip(part, drawn, strict=True):
+                texts[index] = self._cut(ids, requests[index].args[1])
+                self.cache_hook.add_partial("generate_until", requests[index].args, texts[index])
         return texts
 
     def _opening(self, text: str, settings: dict[str, Any]) -> tuple[list[int], int]:
         """Return the context that is read and the number of tokens to write."""
         room = int(settings.get("max_gen_toks", self.options.max_gen_toks))
-        limit = self.max_length or room
-        if room > limit:
-            raise ValueError(
-                f"max_gen_toks is {room}, but the model reads {limit} tokens with the context; "
-                f"set --gen_kwargs max_gen_toks={max(1, limit // 2)} or less"
-            )
-        return self._kept(self.tok_encode(text), room), room
+        remedy = f"set --gen_kwargs max_gen_toks={max(1, (self.max_length or room) // 2)} or less"
+        return self._kept(self.tok_encode(text), room, "text of max_gen_toks", remedy), room
 
     def _generate(self, contexts: list[list[int]], room: int, numbers: list[int]) -> list[list[int]]:
-        length, known = len(contexts[0]) + room, len(contexts[0])
-        tokens = torch.zeros(len(contexts), length, dtype=torch.int64)
-        tokens[:, :known] = torch.tensor(contexts, dtype=torch.int64).view(-1, known)
-        flags = (torch.arange(length) < known).expand(len(contexts), -1)
-        given = None if not known else (tokens.to(self.device), flags.to(self.device))
-        seeds = [derive_seed(self.options.seed, "generate", number) for number in numbers]
-        generator = RowGenerators(seeds, self.device)
-        drawn = self.sampler.run(self.model, len(contexts), length=length, given=given, generator=generator)
+        """Continue contexts of one length by `room` tokens; the seed of each is that of its request's number."""
+        known = len(contexts[0])
+        tokens = torch.tensor([[*context, *([0] * room)] for context in contexts], device=self.device)
+        flags = (torch.arange(known + room, device=self.device) < known).expand_as(tokens)
+        generator = RowGenerators([derive_seed(self.options.seed, "generate", each) for each in numbers], self.device)
+        given = (tokens, flags) if known else None
+        drawn = self.sampler.run(self.model, len(tokens), length=known + room, given=given, generator=generator)
         ids: list[list[int]] = drawn.tokens[:, known:].tolist()
         return ids
 

@@ -1,4 +1,4 @@
-"""Tasks of the harness on one model: figures with their errors, and what kind of figures they are."""
+"""Tasks of the harness on one model: options, figures with their errors, and what kind of figures they are."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,16 +6,47 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from tokenloom.evaluation.harness.options import HarnessOptions
 from tokenloom.models.protocol import Model
 from tokenloom.models.tokenizer import Tokenizer
-from tokenloom.support.checks import nearest
+from tokenloom.samplers.options import SamplerOptions
+from tokenloom.support.checks import check_least
 from tokenloom.support.extras import optional
 from tokenloom.support.hub import hub_or_cache
+from tokenloom.support.registry import build
+from tokenloom.support.words import nearest
 
 RESAMPLES = 1000
 """Bootstrap draws behind the standard error of a metric that is not a mean."""
+AUTOMATIC = 64
+"""The batch of `batch_size=auto`: rows are short, and the batch changes no figure."""
 SLACK = "multiple choice compares lower bounds of log p, whose slack may differ between the choices"
+
+
+@dataclass(frozen=True)
+class HarnessOptions(SamplerOptions):
+    """Settings of the sampler and of the bound."""
+
+    samples: int = 128
+    """Network evaluations behind each log-likelihood; a causal model is exact with one."""
+    seed: int = 0
+    """Seed of every random number."""
+    batch_size: int = AUTOMATIC
+    """Rows per network call."""
+    max_gen_toks: int = 256
+    """Tokens to generate where a task does not say."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_least(self, samples=1, batch_size=1, max_gen_toks=1)
+        self.sampler_value()  # a wrong name or number is refused here
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> "HarnessOptions":
+        """Build the options from what the harness parsed; an unknown one is answered with the nearest known name."""
+        known = {name: float(value) if name in ("temperature", "top_p") else value for name, value in values.items()}
+        size = known.get("batch_size", AUTOMATIC)
+        known["batch_size"] = AUTOMATIC if str(size).startswith("auto") else int(size)
+        return build(cls, known, "the model tokenloom")
 
 
 @dataclass(frozen=True)
@@ -31,7 +62,7 @@ class TaskFigure:
 
 @dataclass(frozen=True)
 class TaskReport:
-    """All figures of one model, and how they came about."""
+    """All figures of one model, and how they were computed."""
 
     figures: tuple[TaskFigure, ...]
     estimator: str
@@ -46,7 +77,7 @@ class TaskReport:
 
     @property
     def notes(self) -> list[str]:
-        """Sentences that must stand beside the figures."""
+        """Caveats to print beside the figures."""
         found = [f"log-likelihoods: {self.estimator}"] if self.scored else []
         if self.scored and not self.exact:
             size = "unknown from so few samples" if self.noise_error is None else f"{self.noise_error:.3g} nats"
@@ -75,7 +106,7 @@ def evaluate_tasks(
 
     options = options or HarnessOptions()
     found = _load(list(tasks), options.seed)
-    answering = TokenloomLM(model=model, tokenizer=tokenizer, device=device, **asdict(options))
+    answering = TokenloomLM(model, tokenizer=tokenizer, device=device, **asdict(options))
     results = evaluate(answering, found, limit=limit, bootstrap_iters=RESAMPLES, log_samples=False)
     errors = [error for error in answering.errors if not math.isnan(error)]
     noise = math.sqrt(sum(error**2 for error in errors) / len(errors)) if errors else None

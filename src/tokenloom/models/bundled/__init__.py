@@ -7,7 +7,7 @@ network that reads the evidence; options follow as in `NAME@hybrid:p_uniform=0.2
 import os
 from pathlib import Path
 
-from tokenloom.support.checks import nearest
+from tokenloom.support.words import nearest
 
 FOLDER = Path(__file__).parent
 ALIASES = {

@@ -7,24 +7,23 @@ Its tensors fit ours by renaming.  Three things change beside the names, all of 
                                   every modulation W c_0 + b
     class label y                 W (c + k) + b = W c + (b + W k) with k = silu(E[y]) moves into the biases
 
-Names and shapes are those of the released files; whatever does not fit is named before anything is built.
+Names are those of the released files; whatever does not fit is named before anything is built.
 """
 
 import re
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import replace
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from tokenloom.models.interop.families import declared_sizes
 from tokenloom.models.tensors import check_tensors
+from tokenloom.nn.dit import DiT
 from tokenloom.nn.transformer import TransformerConfig
 
 Tensors = dict[str, Tensor]
-Shapes = dict[str, list[int]]
-TimeInput = Literal["zero", "time", "sigma"]
-Fusion = Literal["none", "shared_mlp", "separate_linear"]
 
 EMBEDDING = "vocab_embed.embedding"
 LABELS = "cond_map.embedding_table.weight"
@@ -38,71 +37,23 @@ PREFIXES = (
     "",
 )
 BUFFERS = r"rotary_emb\..*|sampling_eps_(min|max)|logit_bias"
-FREQUENCIES = 256
+BLOCK = "blocks.0."
 NAMES = {
-    EMBEDDING: "embedding.table.weight",
-    r"conditioning_input_mlp\.(.*)": r"embedding.mix.\1",
-    r"sigma_map\.mlp\.(.*)": r"time.mlp.\1",
-    r"blocks\.(\d+)\.norm1\.(.*)": r"blocks.\1.norm_attention.\2",
-    r"blocks\.(\d+)\.attn_qkv\.(.*)": r"blocks.\1.attention.qkv.\2",
-    r"blocks\.(\d+)\.attn_out\.(.*)": r"blocks.\1.attention.out.\2",
-    r"blocks\.(\d+)\.norm2\.(.*)": r"blocks.\1.norm_mlp.\2",
-    r"blocks\.(\d+)\.mlp\.0\.(.*)": r"blocks.\1.expand.\2",
-    r"blocks\.(\d+)\.mlp\.2\.(.*)": r"blocks.\1.contract.\2",
-    r"blocks\.(\d+)\.adaLN_modulation\.(.*)": r"blocks.\1.modulation.linear.\2",
-    r"output_layer\.norm_final\.(.*)": r"norm.\1",
-    r"output_layer\.adaLN_modulation\.(.*)": r"modulation.linear.\1",
-    r"output_layer\.linear\.(.*)": r"head.\1",
+    "embedding.table.weight": EMBEDDING,
+    "embedding.mix.": "conditioning_input_mlp.",
+    "time.mlp.": "sigma_map.mlp.",
+    f"{BLOCK}norm_attention.": f"{BLOCK}norm1.",
+    f"{BLOCK}attention.qkv.": f"{BLOCK}attn_qkv.",
+    f"{BLOCK}attention.out.": f"{BLOCK}attn_out.",
+    f"{BLOCK}norm_mlp.": f"{BLOCK}norm2.",
+    f"{BLOCK}expand.": f"{BLOCK}mlp.0.",
+    f"{BLOCK}contract.": f"{BLOCK}mlp.2.",
+    f"{BLOCK}modulation.linear.": f"{BLOCK}adaLN_modulation.",
+    "norm.": "output_layer.norm_final.",
+    "modulation.linear.": "output_layer.adaLN_modulation.",
+    "head.": "output_layer.linear.",
 }
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """Sizes that the tensors themselves show."""
-
-    rows: int
-    """V, the rows of the embedding."""
-    width: int
-    depth: int
-    condition: int
-    heads: int | None
-    """None if no buffer of the rotary angles tells."""
-    labels: int
-    """Rows of the table of class labels, 0 without one."""
-    fusion: Fusion
-    """The layer that reads the absorbing sequence U."""
-
-    @property
-    def parameters(self) -> int:
-        """Count the numbers in all tensors of such a network."""
-        return sum(torch.Size(shape).numel() for shape in shapes(self).values())
-
-
-def shapes(sizes: Sizes) -> Shapes:
-    """Return the shape of every parameter by its name."""
-    V, d, c = sizes.rows, sizes.width, sizes.condition
-    found: Shapes = {EMBEDDING: [V, d]}
-    if sizes.fusion == "separate_linear":
-        found |= {"conditioning_vocab_embed.embedding": [V, d]} | _linear("conditioning_input_proj", 2 * d + 1, d)
-    if sizes.fusion == "shared_mlp":
-        found |= _linear("conditioning_input_mlp.0", 2 * d + 1, 4 * d) | _linear("conditioning_input_mlp.2", 4 * d, d)
-    found |= _linear("sigma_map.mlp.0", FREQUENCIES, c) | _linear("sigma_map.mlp.2", c, c)
-    if sizes.labels:
-        found[LABELS] = [sizes.labels, c]
-    for block in (f"blocks.{index}" for index in range(sizes.depth)):
-        found |= {f"{block}.norm1.weight": [d], f"{block}.attn_qkv.weight": [3 * d, d]}
-        found |= {f"{block}.attn_out.weight": [d, d], f"{block}.norm2.weight": [d]}
-        found |= _linear(f"{block}.mlp.0", d, 4 * d) | _linear(f"{block}.mlp.2", 4 * d, d)
-        found |= _linear(f"{block}.adaLN_modulation", c, 6 * d)
-    found |= {"output_layer.norm_final.weight": [d]} | _linear("output_layer.linear", d, V)
-    return found | _linear("output_layer.adaLN_modulation", c, 2 * d)
-
-
-def _linear(name: str, inputs: int, outputs: int) -> Shapes:
-    return {f"{name}.weight": [outputs, inputs], f"{name}.bias": [outputs]}
-
-
-# -------------------------------------------------------------------- reading
+"""Prefixes of the names in a `DiT`, and those that replace them in a DDiT."""
 
 
 def strip_prefix(tensors: Tensors) -> tuple[Tensors, str]:
@@ -126,109 +77,74 @@ def strip_prefix(tensors: Tensors) -> tuple[Tensors, str]:
     return own, first
 
 
+def parameters(tensors: Tensors) -> Tensors:
+    """Return the tensors that are trained: all but the buffers."""
+    return {name: value for name, value in tensors.items() if not re.fullmatch(BUFFERS, name)}
+
+
 def averaged(tensors: Tensors, shadow: list[Tensor]) -> Tensors:
     """Replace the weights by their moving average, a list without names in the order of registration."""
-    names = list(_parameters(tensors))
-    if len(names) != len(shadow):
+    raw = parameters(tensors)
+    if [value.shape for value in shadow] != [value.shape for value in raw.values()]:
         raise ValueError(
-            f"the moving average has {len(shadow)} tensors, but the network has {len(names)}; import the raw weights"
+            f"the moving average has {len(shadow)} tensors, but their number and shapes must be those of the "
+            f"{len(raw)} weights of the network; import the raw weights"
         )
-    for name, value in zip(names, shadow, strict=True):
-        if value.shape != tensors[name].shape:
-            raise ValueError(
-                f"the moving average of {name} has shape {list(value.shape)} where the weight has "
-                f"{list(tensors[name].shape)}; import the raw weights"
-            )
-    return tensors | dict(zip(names, shadow, strict=True))
+    return tensors | dict(zip(raw, shadow, strict=True))
 
 
-def measure(tensors: Tensors) -> Sizes:
-    """Return the sizes, after checking that exactly the tensors of such a network are there."""
+def measure(tensors: Tensors, config: dict[str, Any]) -> TransformerConfig:
+    """Return the config of the `DiT` that holds all tensors, after checking that they and its own config fit."""
     if not any("adaLN_modulation" in name for name in tensors):
         raise ValueError(
             "it has no adaLN_modulation, so it is an autoregressive baseline of this family, whose first token is "
             "predicted by convention and not by the network; import a diffusion model"
         )
-    for name in (EMBEDDING, "sigma_map.mlp.0.weight"):
-        if name not in tensors or tensors[name].ndim != 2:
-            raise ValueError(f"{name} is missing or is not a matrix, so the size of the network cannot be read")
-    blocks = [int(match[1]) for name in tensors if (match := re.match(r"blocks\.(\d+)\.", name))]
-    bias = tensors.get("logit_bias")
-    if bias is not None and bool(bias.ne(0).any()):
-        raise ValueError(f"logit_bias is {bias.flatten()[0]:g}; only 0, which changes nothing, is known")
-    rows, width = tensors[EMBEDDING].shape
-    parts = {name.partition(".")[0] for name in tensors}
-    shared: Fusion = "shared_mlp" if "conditioning_input_mlp" in parts else "none"
-    sizes = Sizes(
-        rows=rows,
-        width=width,
-        depth=len(set(blocks)),
-        condition=len(tensors["sigma_map.mlp.0.weight"]),
-        heads=_heads(tensors, width),
-        labels=len(tensors.get(LABELS, ())),
-        fusion="separate_linear" if "conditioning_input_proj" in parts else shared,
-    )
-    expected = {name: torch.empty(shape, device="meta") for name, shape in shapes(sizes).items()}
-    check_tensors(expected, _parameters(tensors))
-    return sizes
-
-
-def _parameters(tensors: Tensors) -> Tensors:
-    return {name: value for name, value in tensors.items() if not re.fullmatch(BUFFERS, name)}
-
-
-def _heads(tensors: Tensors, width: int) -> int | None:
-    """Read the number of heads from the rotary buffers, the only place in the file where it shows."""
-    if "rotary_emb.inv_freq" in tensors:
-        return width // (2 * tensors["rotary_emb.inv_freq"].numel())
-    if "rotary_emb.cos_cached" in tensors:
-        return width // tensors["rotary_emb.cos_cached"].shape[-1]
-    return None
-
-
-# -------------------------------------------------------------------- writing
-
-
-def dit_config(
-    sizes: Sizes,
-    vocab_size: int,
-    num_states: int,
-    length: int,
-    heads: int,
-    time: TimeInput,
-    limits: tuple[float | None, float | None] = (None, None),
-    dropout: float = 0.0,
-) -> TransformerConfig:
-    """Return the config of the `DiT` of a backbone, whose time is always 0, t, or sigma = -log alpha_t."""
-    least, most = (None, None) if time == "zero" else limits
-    return TransformerConfig(
-        vocab_size=vocab_size,
-        num_states=num_states,
-        length=length,
-        width=sizes.width,
-        depth=sizes.depth,
-        heads=heads,
-        condition=sizes.condition,
-        dropout=dropout,
-        time=time != "zero",
-        absorbing=sizes.fusion == "shared_mlp",
-        clock="sigma" if time == "sigma" else "time",
-        time_scale=1.0,
-        time_least=least,
-        time_most=most,
-    )
-
-
-def to_dit(tensors: Tensors, config: TransformerConfig, label: int | None = None) -> Tensors:
-    """Return the weights of a `DiT`; `label` is the class to fold in, by default the last, which means no class."""
     if any(name.startswith("conditioning_input_proj") for name in tensors):
         raise ValueError(
             "it reads U through a table of its own (conditioning_fusion separate_linear), and DiT shares one table "
             "between x_t and U (shared_mlp); such a network has to be trained again"
         )
+    for name in (EMBEDDING, "sigma_map.mlp.0.weight"):
+        if name not in tensors or tensors[name].ndim != 2:
+            raise ValueError(f"{name} is missing or is not a matrix, so the size of the network cannot be read")
+    bias = tensors.get("logit_bias")
+    if bias is not None and bool(bias.ne(0).any()):
+        raise ValueError(f"logit_bias is {bias.flatten()[0]:g}; only 0, which changes nothing, is known")
+    rows, width = tensors[EMBEDDING].shape
+    found = {"rows": rows, "width": width, "condition": len(tensors["sigma_map.mlp.0.weight"])}
+    found["depth"] = len({match[1] for name in tensors if (match := re.match(r"blocks\.(\d+)\.", name))})
+    for name, share in (("rotary_emb.inv_freq", 2), ("rotary_emb.cos_cached", 1)):  # only they show the heads
+        if name in tensors and tensors[name].numel():
+            found["heads"] = width // (share * tensors[name].shape[-1:].numel())
+    sizes = declared_sizes(config, found)
+    absorbing = any(name.startswith("conditioning_input_mlp") for name in tensors)
+    whole = TransformerConfig(rows, sizes.pop("rows"), **sizes, absorbing=absorbing, time_scale=1.0)
+    expected = {theirs: value for theirs, (_, value) in layout(whole).items()}
+    if LABELS in tensors:
+        expected[LABELS] = torch.empty(*tensors[LABELS].shape[:1], whole.condition, device="meta")
+    check_tensors(expected, parameters(tensors))
+    return whole
+
+
+def layout(config: TransformerConfig) -> dict[str, tuple[str, Tensor]]:
+    """Return, for every tensor of a DDiT by its name, its name in the `DiT` of a config and one of its shape."""
+    with torch.device("meta"):  # and of one block, which the others repeat: a file may claim any size
+        first = DiT(replace(config, depth=1, time=True)).state_dict()
+    found = {}
+    for ours, value in first.items():
+        theirs = next(other + ours.removeprefix(own) for own, other in NAMES.items() if ours.startswith(own))
+        for index in range(config.depth if ours.startswith(BLOCK) else 1):
+            block = f"blocks.{index}."
+            found[theirs.replace(BLOCK, block)] = ours.replace(BLOCK, block), value
+    return found
+
+
+def to_dit(tensors: Tensors, config: TransformerConfig, label: int | None = None) -> Tensors:
+    """Return the weights of a `DiT`; `label` is the class to fold in, by default the last, which means no class."""
     kept = {
         name: value if value.dtype == torch.float64 else value.float()  # everything is computed in float32 at least
-        for name, value in _parameters(tensors).items()
+        for name, value in parameters(tensors).items()
     }
     table = kept.pop(LABELS, None)
     if table is not None:
@@ -238,13 +154,8 @@ def to_dit(tensors: Tensors, config: TransformerConfig, label: int | None = None
     kept[EMBEDDING] = kept[EMBEDDING][: config.num_states]
     for part in ("weight", "bias"):
         kept[f"output_layer.linear.{part}"] = kept[f"output_layer.linear.{part}"][: config.vocab_size]
-    renamed = {_renamed(name): value for name, value in kept.items()}
+    renamed = {ours: kept[theirs] for theirs, (ours, _) in layout(config).items()}
     return renamed if config.time else _fold_time(renamed)
-
-
-def _renamed(name: str) -> str:
-    pattern = next(pattern for pattern in NAMES if re.fullmatch(pattern, name))
-    return re.sub(pattern, NAMES[pattern], name)
 
 
 def _fold_label(kept: Tensors, table: Tensor, label: int) -> None:
@@ -261,7 +172,7 @@ def _fold_time(renamed: Tensors) -> Tensors:
     first, first_bias, second, second_bias = (
         renamed[f"time.mlp.{name}"].double() for name in ("0.weight", "0.bias", "2.weight", "2.bias")
     )
-    condition = F.silu(second @ F.silu(first[:, : FREQUENCIES // 2].sum(1) + first_bias) + second_bias)
+    condition = F.silu(second @ F.silu(first[:, : first.shape[1] // 2].sum(1) + first_bias) + second_bias)
     folded: Tensors = {}
     for name, value in renamed.items():
         if name.endswith("modulation.linear.weight"):

@@ -8,20 +8,21 @@ paper's code under uniform noise).
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from tokenloom.cells import AbsorbingUniform, Hybrid, Masked, MaxCoupling, Uniform
-from tokenloom.models.interop.ddit import Sizes, TimeInput
 from tokenloom.posteriors import Denoiser, LeaveOneOut, Posterior
 from tokenloom.process import Process
 from tokenloom.schedules import LinearSchedule
-from tokenloom.support.checks import nearest
+from tokenloom.support.words import nearest
 
 Config = dict[str, Any]
 EPS = 1e-3
 """The signal left at t = 1 in the log-linear schedule of the field, alpha = 1 - (1 - eps) t."""
-SIGMA_MOST = -math.log(EPS)
+SIGMA: Config = {"clock": "sigma", "time_least": 0.0, "time_most": -math.log(EPS)}
+ZERO: Config = {"time": False}
+"""The options of a `DiT` whose time is sigma = -log alpha_t, or was always 0."""
 BERT_ROWS, BERT_MASK = 30522, 103
 TOKENIZERS = {50257: "gpt2", 50258: "gpt2", BERT_ROWS: "bert-base-uncased"}
 """Names on the Hub, by the rows of the embedding."""
@@ -32,6 +33,7 @@ SEDD_SCORE = "its score at a mask is alpha / (1 - alpha) times the softmax of th
 SEDD_BOUND = "the bound is that of the denoiser, which is never above SEDD's own: its score need not be normalised"
 DISTILLED = "it is distilled, a student of few steps and not a posterior: sample from it, but its bound means nothing"
 
+FAMILIES = ("mdlm", "udlm", "duo", "sedd", "gidd", "bd3lm", "paper")
 PAPER: dict[str, tuple[Callable[..., Process] | None, str]] = {
     "mdlm": (None, "mean"),
     "remdlm": (None, "mean"),
@@ -45,6 +47,15 @@ ALGORITHMS = {"duo_base": "duo", "distillation": "duo", "ot-finetune": "duo"}
 """Names of `algo.name` that are not those of their family."""
 PARAMETERIZATIONS = {("subs", False): "mdlm", ("sedd", False): "sedd", ("d3pm", True): "udlm"}
 """Families by `parameterization`, and whether `diffusion` is uniform."""
+SIZES = {
+    "width": ("hidden_dim", "hidden_size", "model.hidden_size"),
+    "depth": ("n_blocks", "num_hidden_layers", "model.n_blocks"),
+    "heads": ("n_heads", "num_attention_heads", "model.n_heads"),
+    "condition": ("cond_dim", "timestep_cond_dim", "model.cond_dim"),
+    "length": ("model_length", "max_seq_len", "model.length"),
+    "rows": ("vocab_size",),
+}
+"""Names that the families have for the same number."""
 
 
 @dataclass(frozen=True)
@@ -56,19 +67,12 @@ class Plan:
     predicts: type[Posterior]
     why: str
     """Reason for `predicts`."""
-    time: TimeInput = "sigma"
-    time_limits: tuple[float | None, float | None] = (0.0, SIGMA_MOST)
+    clock: Config
+    """Options of the `DiT` that say what it reads as its time."""
     packing: str = "sentences"
     """The packing of the rows that it was trained on."""
-    tokenizer: str | None = None
-    """The name of its tokenizer on the Hub."""
     notes: tuple[str, ...] = ()
     """Warnings."""
-
-
-def plan_of(config: Config, sizes: Sizes, family: str, name: str) -> Plan:
-    """Return the plan of a checkpoint of a family, from its config, its sizes and its name."""
-    return replace(FAMILIES[family](config, sizes, name), tokenizer=TOKENIZERS.get(sizes.rows))
 
 
 def family_of_type(config: Config) -> str | None:
@@ -112,56 +116,53 @@ def detect(config: Config, prefix: str) -> str:
     )
 
 
-# -------------------------------------------------------------------- one function per family
+def plan_of(config: Config, rows: int, family: str, name: str) -> Plan:
+    """Return the plan of a checkpoint of a family, from its config, the rows of its embedding and its name."""
+    match family:
+        case "mdlm":
+            timed = _first(config, "time_conditioning", "algo.time_conditioning") is True
+            return Plan("MDLM", _masked(rows), Denoiser, MASKED, SIGMA if timed else ZERO)
+        case "udlm":
+            return Plan("UDLM", _uniform(rows), LeaveOneOut, PLUG_IN, SIGMA, "pad")
+        case "duo":
+            if config.get("causal") is True:
+                raise ValueError("causal is true, so it is an autoregressive baseline; import a diffusion model")
+            if "distill" in f"{name} {_first(config, 'algo.name')}".lower():
+                return Plan("Duo, distilled", _uniform(rows), LeaveOneOut, PLUG_IN, SIGMA, notes=(DISTILLED,))
+            return Plan("Duo", _uniform(rows), LeaveOneOut, PLUG_IN, SIGMA)
+        case "sedd":
+            graph = _first(config, "graph.type") or "absorb"
+            if graph != "absorb":
+                raise ValueError(f"SEDD with a graph of type {graph} was never released and cannot be imported")
+            packing = "wrap" if "graph" in config else "sentences"
+            return Plan("SEDD", _masked(rows), Denoiser, SEDD_SCORE, SIGMA, packing, (SEDD_BOUND,))
+        case "gidd":
+            return _gidd(config, rows)
+        case "bd3lm":
+            block, length = config.get("block_size"), config.get("model_length")
+            if block != length:
+                raise ValueError(
+                    f"block_size {block} below model_length {length} means block diffusion, which is autoregressive "
+                    "over blocks, and there is no such process here; only the pretraining checkpoint, one block of "
+                    f"{length} tokens, is a masked diffusion model"
+                )
+            return Plan("BD3LM, one block", _masked(rows), Denoiser, MASKED, ZERO)
+    return _paper(config, rows)
 
 
-def _mdlm(config: Config, sizes: Sizes, name: str) -> Plan:
-    timed = _first(config, "time_conditioning", "algo.time_conditioning") is True
-    return Plan("MDLM", _masked(sizes, EPS), Denoiser, MASKED, "sigma" if timed else "zero")
-
-
-def _bd3lm(config: Config, sizes: Sizes, name: str) -> Plan:
-    block, length = config.get("block_size"), config.get("model_length")
-    if block != length:
-        raise ValueError(
-            f"block_size {block} below model_length {length} means block diffusion, which is autoregressive over "
-            "blocks, and there is no such process here; only the pretraining checkpoint, one block of "
-            f"{length} tokens, is a masked diffusion model"
-        )
-    return Plan("BD3LM, one block", _masked(sizes, EPS), Denoiser, MASKED, "zero")
-
-
-def _sedd(config: Config, sizes: Sizes, name: str) -> Plan:
-    graph = _first(config, "graph.type") or "absorb"
-    if graph != "absorb":
-        raise ValueError(f"SEDD with a graph of type {graph} was never released and cannot be imported")
-    packing = "wrap" if "graph" in config else "sentences"
-    return Plan("SEDD", _masked(sizes, EPS), Denoiser, SEDD_SCORE, packing=packing, notes=(SEDD_BOUND,))
-
-
-def _udlm(config: Config, sizes: Sizes, name: str) -> Plan:
-    return Plan("UDLM", Uniform(sizes.rows, schedule=LinearSchedule(eps=EPS)), LeaveOneOut, PLUG_IN, packing="pad")
-
-
-def _duo(config: Config, sizes: Sizes, name: str) -> Plan:
-    if config.get("causal") is True:
-        raise ValueError("causal is true, so it is an autoregressive baseline; import a diffusion model")
-    plan = Plan("Duo", Uniform(sizes.rows, schedule=LinearSchedule(eps=EPS)), LeaveOneOut, PLUG_IN)
-    distilled = "distill" in f"{name} {_first(config, 'algo.name')}".lower()
-    return replace(plan, family="Duo, distilled", notes=(DISTILLED,)) if distilled else plan
-
-
-def _gidd(config: Config, sizes: Sizes, name: str) -> Plan:
+def _gidd(config: Config, rows: int) -> Plan:
     share, edge = _number(config, "p_uniform"), _number(config, "t_eps", 1e-4)
-    limits = (edge, 1 - edge)
+    clock = {"time_least": edge, "time_most": 1 - edge}
     if share == 0:
-        return Plan("GIDD, masks only", _masked(sizes, 0.0), Denoiser, MASKED, "time", limits)
-    process = Hybrid(sizes.rows - 1, p_uniform=share, schedule=LinearSchedule(eps=0.0))
-    return Plan("GIDD", process, LeaveOneOut, PLUG_IN, "time", limits)
+        return Plan("GIDD, masks only", _masked(rows, 0.0), Denoiser, MASKED, clock)
+    process = Hybrid(rows - 1, p_uniform=share, schedule=LinearSchedule(eps=0.0))
+    return Plan("GIDD", process, LeaveOneOut, PLUG_IN, clock)
 
 
-def _paper(config: Config, sizes: Sizes, name: str) -> Plan:
+def _paper(config: Config, rows: int) -> Plan:
     algorithm = str(_first(config, "algo.name")).lower()
+    if algorithm not in PAPER:
+        raise ValueError(f"algo.name must be one of the paper's algorithms ({', '.join(PAPER)}), got {algorithm}")
     kind, default = PAPER[algorithm]
     given = str(_first(config, "algo.model_prediction", "model_prediction") or default)
     predictions: dict[str, type[Posterior]] = {"mean": Denoiser, "mean_loo": LeaveOneOut}
@@ -169,32 +170,56 @@ def _paper(config: Config, sizes: Sizes, name: str) -> Plan:
         raise ValueError(f"model_prediction must be mean or mean_loo, got {given}")
     title, eps = f"paper ({algorithm})", _number(config, "training.sampling_eps", EPS)
     if kind is None:
-        return Plan(title, _masked(sizes, eps), Denoiser, MASKED, "zero")
-    used = sizes.rows - 1 if sizes.rows == 50258 else sizes.rows  # GPT-2 has no mask, and the row kept for it is unused
+        return Plan(title, _masked(rows, eps), Denoiser, MASKED, ZERO)
+    used = rows - 1 if rows == 50258 else rows  # GPT-2 has no mask, and the row kept for it is unused
     process = kind(used, schedule=LinearSchedule(eps=eps))
-    return Plan(title, process, predictions[given], f"its config says model_prediction {given}")
+    return Plan(title, process, predictions[given], f"its config says model_prediction {given}", SIGMA)
 
 
-FAMILIES: dict[str, Callable[[Config, Sizes, str], Plan]] = {
-    "mdlm": _mdlm,
-    "udlm": _udlm,
-    "duo": _duo,
-    "sedd": _sedd,
-    "gidd": _gidd,
-    "bd3lm": _bd3lm,
-    "paper": _paper,
-}
+def _uniform(rows: int) -> Process:
+    return Uniform(rows, schedule=LinearSchedule(eps=EPS))
 
 
-def _masked(sizes: Sizes, eps: float) -> Process:
+def _masked(rows: int, eps: float = EPS) -> Process:
     """Build masked noise with the mask in the last row; BERT's vocabulary has a mask of its own."""
-    bert = sizes.rows == BERT_ROWS
-    return Masked(
-        sizes.rows if bert else sizes.rows - 1, mask_id=BERT_MASK if bert else None, schedule=LinearSchedule(eps=eps)
-    )
+    size, mask = (rows, BERT_MASK) if rows == BERT_ROWS else (rows - 1, None)
+    return Masked(size, mask_id=mask, schedule=LinearSchedule(eps=eps))
 
 
-# -------------------------------------------------------------------- configs
+def declared_sizes(config: Config, found: dict[str, int]) -> dict[str, Any]:
+    """Complete the sizes found in the tensors by those that the config declares, and raise where they differ."""
+    sizes: dict[str, Any] = dict(found)
+    for what, names in SIZES.items():
+        value = _first(config, *names)
+        if value is None or isinstance(value, str):  # an interpolation of the training config stays as its text
+            if what not in found:
+                raise ValueError(
+                    f"neither the weights nor a config say {names[0]}; write it to a config.json beside the file"
+                )
+            continue
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise ValueError(f"{names[0]} must be a whole number of at least 1, got {value!r}")
+        if found.get(what, value) != value:
+            name = next(path for path in names if _first(config, path) is not None)
+            raise ValueError(
+                f"its config says {name} {value}, but the weights have {found[what]}: they do not belong together"
+            )
+        sizes[what] = value
+    return sizes
+
+
+def dropout(config: Config) -> float:
+    """Return the dropout of its training, 0 if the config does not say."""
+    value = _first(config, "dropout", "attention_dropout", "model.dropout")
+    return float(value) if isinstance(value, int | float) and 0 <= value < 1 else 0.0
+
+
+def _number(config: Config, path: str, default: float | None = None) -> float:
+    value = _first(config, path)
+    value = default if value is None else value
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
+        raise ValueError(f"{path} must be a number in [0, 1), got {value!r}")
+    return float(value)
 
 
 def _first(config: Config, *paths: str) -> Any:
@@ -206,50 +231,3 @@ def _first(config: Config, *paths: str) -> Any:
         if value is not None:
             return value
     return None
-
-
-def _number(config: Config, path: str, default: float | None = None) -> float:
-    value = _first(config, path)
-    if value is None and default is not None:
-        return default
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
-        raise ValueError(f"{path} must be a number in [0, 1), got {value!r}")
-    return float(value)
-
-
-DECLARED = {
-    "width": ("hidden_dim", "hidden_size", "model.hidden_size"),
-    "depth": ("n_blocks", "num_hidden_layers", "model.n_blocks"),
-    "heads": ("n_heads", "num_attention_heads", "model.n_heads"),
-    "condition": ("cond_dim", "timestep_cond_dim", "model.cond_dim"),
-    "length": ("model_length", "max_seq_len", "model.length"),
-    "rows": ("vocab_size",),
-}
-"""Names that the families have for the same number."""
-
-
-def declared(config: Config, what: str) -> int | None:
-    """Return a size that the config declares under any of its names, or None."""
-    value = _first(config, *DECLARED[what])
-    if value is None or isinstance(value, str):  # an interpolation of the training config stays as its text
-        return None
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError(f"{DECLARED[what][0]} must be a whole number of at least 1, got {value!r}")
-    return value
-
-
-def dropout(config: Config) -> float:
-    """Return the dropout of its training, 0 if the config does not say."""
-    value = _first(config, "dropout", "attention_dropout", "model.dropout")
-    return float(value) if isinstance(value, int | float) and 0 <= value < 1 else 0.0
-
-
-def check_declared(config: Config, sizes: Sizes) -> None:
-    """Raise if the config contradicts the tensors."""
-    for what in ("width", "depth", "heads", "condition", "rows"):
-        said, found = declared(config, what), getattr(sizes, what)
-        if said is not None and found is not None and said != found:
-            name = next(path for path in DECLARED[what] if _first(config, path) is not None)
-            raise ValueError(
-                f"its config says {name} {said}, but the weights have {found}: they do not belong together"
-            )

@@ -87,9 +87,7 @@ def _llama(config: Config) -> Config:
         "vocab_size": config.get("embedding_size") or config.get("vocab_size"),
         "num_key_value_heads": config.get("n_kv_heads") or config["n_heads"],
         "tie_word_embeddings": bool(config.get("weight_tying", False)),
-        "mask_token_id": config.get("mask_token_id"),
-        "eos_token_id": config.get("eos_token_id"),
-        "pad_token_id": config.get("pad_token_id"),
+        **{key: config.get(key) for key in ("mask_token_id", "eos_token_id", "pad_token_id")},
     }
 
 

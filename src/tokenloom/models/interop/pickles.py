@@ -2,7 +2,8 @@
 
 PyTorch's restricted reader builds tensors, numbers, strings and containers.  Every other class that a file names (its
 config, its tokenizer) is replaced by an empty one that swallows what it is given: no module of the file is imported and
-no function of it is called.  A file that asks for a function of the system is refused.
+no function of it is called.  A file that calls a function of the system is refused, and so is one with compressed
+records.
 """
 
 import pickle
@@ -14,28 +15,21 @@ import torch
 
 
 class Inert:
-    """An object of a class that is not loaded, with its state as plain values."""
+    """An object of a class that is not loaded, with its state as plain values; its arguments and items are dropped."""
 
-    def __new__(cls, *arguments: Any, **options: Any) -> "Inert":
+    state: Any = None
+
+    def __new__(cls, *arguments: Any) -> "Inert":
         return super().__new__(cls)
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        self.state: Any = None
-        self.items: list[Any] = []
+    def __init__(self, *arguments: Any) -> None:
+        pass
 
     def __setstate__(self, state: Any) -> None:
         self.state = state
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        self.items.append(value)
-
-    def append(self, value: Any) -> None:
-        """Keep a value, as a list would."""
-        self.items.append(value)
-
-    def extend(self, values: Any) -> None:
-        """Keep several values, as a list would."""
-        self.items.extend(values)
+        pass
 
 
 def read_pickle(path: Path) -> Any:
@@ -44,8 +38,9 @@ def read_pickle(path: Path) -> Any:
     try:
         if not zipfile.is_zipfile(path):  # the format of PyTorch before 1.6
             return torch.load(path, map_location="cpu", weights_only=True)
+        _check_records(path)
         names = serialization.get_unsafe_globals_in_checkpoint(path)
-        with serialization.safe_globals([(_stand_in(name), name) for name in names]):
+        with serialization.safe_globals([(Inert, name) for name in names]):
             return torch.load(path, map_location="cpu", weights_only=True, mmap=True)
     except pickle.UnpicklingError as error:
         raise ValueError(
@@ -55,9 +50,16 @@ def read_pickle(path: Path) -> Any:
         raise ValueError(f"{path} is not a readable file of PyTorch: {_reason(error)}") from error
 
 
-def _stand_in(name: str) -> type[Inert]:
-    module, _, own = name.rpartition(".")
-    return type(own, (Inert,), {"__module__": module})
+def _check_records(path: Path) -> None:
+    """Raise unless the records of a zip file lie in it as they are: a compressed one may unpack to any size."""
+    with zipfile.ZipFile(path) as archive:
+        records = archive.infolist()
+    for record in records:
+        if record.compress_type != zipfile.ZIP_STORED:
+            raise ValueError(f"its record {record.filename[:80]!r} is compressed, which PyTorch never writes")
+    claimed, size = sum(record.file_size for record in records), path.stat().st_size
+    if claimed > size:
+        raise ValueError(f"its records claim {claimed:,} bytes, and the file has {size:,}")
 
 
 def _reason(error: Exception) -> str:

@@ -4,10 +4,8 @@ A source is a folder, a file or a name on the Hub, from which only configs, safe
 never code.  A pickle is opened only for the import command.
 """
 
-import hashlib
 import os
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,11 +18,13 @@ from tokenloom.models.tensors import read_tensors
 from tokenloom.models.tokenizer_sources import HUB_NAME
 from tokenloom.support.extras import optional
 from tokenloom.support.hub import hub_or_cache
-from tokenloom.support.reading import file_sum, read_json
+from tokenloom.support.reading import read_json
 
-SAFE = ("*.safetensors", "*.safetensors.index.json")
 PICKLES = ("pytorch_model.bin", "*.bin", "*.ckpt", "*.pt", "*.pth")
-FETCHED = ("config.json", *SAFE, "tokenizer*", "special_tokens_map.json", "added_tokens.json", "vocab*", "merges.txt")
+FETCHED = (
+    "config.json", "*.safetensors", "*.safetensors.index.json",
+    "tokenizer*", "special_tokens_map.json", "added_tokens.json", "vocab*", "merges.txt",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -37,19 +37,6 @@ class Located:
     weights: tuple[Path, ...]
     """One file, or the parts of one."""
     revision: str | None = None
-
-    def origin(self, family: str, weights: str, notes: Iterable[str]) -> dict[str, Any]:
-        """Return where a model came from, as `About.origin` records it."""
-        sums = [file_sum(path) for path in self.weights]
-        return {
-            "family": family,
-            "source": self.name,
-            "revision": self.revision,
-            "file": self.weights[0].name,
-            "sha256": sums[0] if len(sums) == 1 else hashlib.sha256("".join(sums).encode()).hexdigest(),
-            "weights": weights,
-            "notes": list(notes),
-        }
 
 
 @dataclass(frozen=True)
@@ -64,16 +51,16 @@ class Content:
 
 def locate_source(source: str | Path, pickles: bool) -> Located:
     """Find the files of a source; those of a Hub name are fetched first."""
-    path = Path(source)
-    if os.path.isdir(path):
-        return Located(path.name or str(path), path, _weights(path, pickles, str(source)))
-    if os.path.isfile(path):
-        return Located(path.name, path.parent, (_allowed(path, pickles, str(source)),))
-    if not re.fullmatch(HUB_NAME, str(source)):
+    path, name, revision = Path(source), str(source), None
+    if os.path.isdir(path) or os.path.isfile(path):  # Path.is_dir raises for a name that no disk can hold
+        name = path.name or name
+    elif re.fullmatch(HUB_NAME, name):
+        path = _fetch(name, pickles)
+        revision = path.name if path.parent.name == "snapshots" else None
+    else:
         raise ValueError(f"there is no file or folder {source}, and a name on the Hub looks like owner/name")
-    folder = _fetch(str(source), pickles)
-    revision = folder.name if folder.parent.name == "snapshots" else None
-    return Located(str(source), folder, _weights(folder, pickles, str(source)), revision)
+    weights = _weights(path, pickles, str(source))
+    return Located(name, path if path.is_dir() else path.parent, weights, revision)
 
 
 def _fetch(name: str, pickles: bool) -> Path:
@@ -89,20 +76,18 @@ def _fetch(name: str, pickles: bool) -> Path:
         ) from error
 
 
-def _weights(folder: Path, pickles: bool, source: str) -> tuple[Path, ...]:
-    safe = sorted(path for path in folder.glob("*.safetensors") if path.is_file())
-    if safe:
-        whole = [path for path in safe if path.name == "model.safetensors"]
-        return tuple(whole or safe)
-    unsafe = [path for pattern in PICKLES for path in sorted(folder.glob(pattern)) if path.is_file()]
-    if not unsafe:
-        raise ValueError(f"{folder} holds no weights: neither safetensors nor {', '.join(PICKLES)}")
-    return (_allowed(unsafe[0], pickles, source),)
-
-
-def _allowed(path: Path, pickles: bool, source: str) -> Path:
+def _weights(path: Path, pickles: bool, source: str) -> tuple[Path, ...]:
+    """Return the weights in a folder, safetensors rather than a pickle, or the file itself."""
+    if path.is_dir():
+        safe = sorted(file for file in path.glob("*.safetensors") if file.is_file())
+        if safe:
+            return tuple([file for file in safe if file.name == "model.safetensors"] or safe)
+        unsafe = [file for pattern in PICKLES for file in sorted(path.glob(pattern)) if file.is_file()]
+        if not unsafe:
+            raise ValueError(f"{path} holds no weights: neither safetensors nor {', '.join(PICKLES)}")
+        path = unsafe[0]
     if path.suffix == ".safetensors" or pickles:
-        return path
+        return (path,)
     if not any(path.match(pattern) for pattern in PICKLES):
         raise ValueError(f"{path} is neither safetensors nor one of {', '.join(PICKLES[1:])}")
     raise ValueError(

@@ -45,12 +45,12 @@ def tokenizer_of(given: str | Path | Tokenizer | None, folder: Path) -> Tokenize
     if isinstance(given, Tokenizer):
         return given
     place = folder if given is None else Path(given)
-    found = next((path for pattern in FILES for path in sorted(place.glob(pattern))), None) if place.is_dir() else place
-    if found is not None and found.name.endswith("vocab.txt") and found.is_file():
-        words = read_text(found).splitlines()
-        return load_tokenizer(found) if any(word.startswith("##") for word in words) else symbols(words)
+    files = [path for pattern in FILES for path in sorted(place.glob(pattern))] if place.is_dir() else [place]
+    if len(files) == 1 and files[0].name.endswith("vocab.txt") and files[0].is_file():
+        words = read_text(files[0]).splitlines()
+        return load_tokenizer(files[0]) if any(word.startswith("##") for word in words) else symbols(words)
     if given is None:
-        return None if found is None else load_tokenizer(folder)
+        return load_tokenizer(folder) if files else None
     return build_tokenizer(str(given), ())
 
 

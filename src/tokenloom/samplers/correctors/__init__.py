@@ -1,1 +1,1 @@
-"""One corrector per file; each registers itself."""
+"""Correctors; each registers itself by name."""

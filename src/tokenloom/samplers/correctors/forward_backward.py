@@ -22,7 +22,7 @@ from tokenloom.support.checks import check_least
 @CORRECTORS.register("forward-backward")
 @dataclass(frozen=True)
 class ForwardBackward(Corrector):
-    """Up and down again."""
+    """Noise the state by `amount`, then denoise it back to its time."""
 
     steps: int = 1
     """Corrector steps after each predictor step."""

@@ -36,7 +36,7 @@ from tokenloom.types import PerPosition
 
 @dataclass(frozen=True)
 class Gibbs(InDoubt, Corrector):
-    """A scan, which redraws positions that a subclass chooses."""
+    """Redraw positions, which a subclass chooses, from their conditional."""
 
     steps: int = 1
     """Corrector steps after each predictor step, m."""
@@ -73,7 +73,7 @@ class Gibbs(InDoubt, Corrector):
 @CORRECTORS.register("informed")
 @dataclass(frozen=True)
 class Informed(Gibbs):
-    """The positions of smallest margin (`alg:pc`)."""
+    """Redraw the positions of smallest margin (`alg:pc`)."""
 
     temperature: float = 0.0
     """0 takes the smallest margins; above, margin / temperature + Gumbel noise decides."""
@@ -99,7 +99,7 @@ class Informed(Gibbs):
 @CORRECTORS.register("random-scan")
 @dataclass(frozen=True)
 class RandomScan(Gibbs):
-    """Positions in random order."""
+    """Redraw positions in random order."""
 
     def choose(self, prediction: LazyPrediction, order: PerPosition, index: int) -> LocalPrediction:
         chosen = smallest(order.masked_fill(~prediction.noisy.free, torch.inf), self.parallel)
@@ -109,7 +109,7 @@ class RandomScan(Gibbs):
 @CORRECTORS.register("scan")
 @dataclass(frozen=True)
 class DeterministicScan(Gibbs):
-    """Free positions in reading order, continuing where the last step ended."""
+    """Redraw the free positions in reading order, continuing where the last step ended."""
 
     def choose(self, prediction: LazyPrediction, order: PerPosition, index: int) -> LocalPrediction:
         free = prediction.noisy.free

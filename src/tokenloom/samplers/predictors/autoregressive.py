@@ -1,4 +1,6 @@
-r"""Left to right, for a causal model: x^l ~ p(. | x^1 .. x^{l-1}), one evaluation per position, whatever `steps` says.
+r"""Left to right, for a causal model, one evaluation per position, whatever `steps` says.
+
+    x^l ~ p(. | x^1 .. x^{l-1}),      l = 1 .. L
 
 The grid only says where the driver looks: at time t the first (1 - t) L positions are written
 (`couplings/left_to_right.py`).

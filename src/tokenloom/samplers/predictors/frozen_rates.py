@@ -50,11 +50,11 @@ class FrozenRates(Predictor):
         jump = uniform(tuple(noisy.tokens.shape), generator, noisy.tokens.device)
         moving = jump < self.most((noisy.t - s)[:, None] * rate_bound(process, noisy))
         local = evaluate(noisy).at(moving, evaluate.step_kind)
-        rates = reverse_rates(process, local.noisy, local.posterior)
+        rates, here = reverse_rates(process, local.noisy, local.posterior), local.where
         expected = local.of_row(noisy.t - s)[:, None] * rates.elsewhere().sum(-1)
-        leaving = local.of_position(jump) < self.probability(expected)
-        jumped = rates.invert_elsewhere(local.of_position(branch), local.of_position(token))
-        return process.move_to(noisy, local.put(noisy.tokens, torch.where(leaving, jumped, local.noisy.tokens)), s)
+        jumped = rates.invert_elsewhere(here.take(branch), here.take(token))
+        arrived = torch.where(here.take(jump) < self.probability(expected), jumped, local.noisy.tokens)
+        return process.move_to(noisy, here.put(noisy.tokens, arrived), s)
 
 
 @PREDICTORS.register("euler")

@@ -1,4 +1,4 @@
-r"""Any predictor, with its last step replaced by the mode:
+r"""Any predictor, with its last step replaced by the mode.
 
     x_0^l = argmax of the denoiser mu^l where x_t does not tell x_0^l, else x_t^l
 
@@ -47,4 +47,4 @@ class GreedyTail(Predictor):
             return self.inner.advance(evaluate, noisy, s, generator, memory)
         process = evaluate.process
         local = evaluate(noisy).at(process.evidence(noisy).isfinite(), Denoiser)
-        return process.move_to(noisy, local.put(noisy.tokens, mode(local.posterior.logits)), s), memory
+        return process.move_to(noisy, local.where.put(noisy.tokens, mode(local.posterior.logits)), s), memory

@@ -1,4 +1,4 @@
-"""Many samples, streamed to the disk: `tokenloom sample RUN --num 100000 --out samples/`.
+"""--out of `tokenloom sample`: the record as JSON, square sequences as a picture, or many samples in a folder.
 
     samples/samples.json           what every row was drawn with
     samples/samples-00042.jsonl    rows 42 S to 43 S - 1 as one JSON line each, complete or absent
@@ -9,30 +9,68 @@ resumes with what is missing, and a larger --num adds to what is there.
 """
 
 import json
+import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+import torch
+from torch import Tensor
 
 from tokenloom.cli.ranks import ranks
 from tokenloom.data.decoder import Decoder
 from tokenloom.samplers import Samples
 from tokenloom.support.display import Display
-from tokenloom.support.files import check_writable, replacing, write_json
+from tokenloom.support.extras import optional
+from tokenloom.support.files import check_ours, check_target, check_writable, replacing, write_json
 from tokenloom.support.reading import read_json
 from tokenloom.support.words import counted
+from tokenloom.training.config import differences
 
 MAY_CHANGE = ("num", "batch")
 """Options that change no row."""
 Draw = Callable[[range], Samples]
 
 
-def is_folder(path: Path | None) -> bool:
-    """Return whether --out names a folder: it is one, or has no ending."""
-    return path is not None and (path.is_dir() or not path.suffix)
+def check_out(path: Path, decoder: Decoder, length: int | None) -> None:
+    """Raise, before the work, if samples could not be written, or not in the format that the name asks for."""
+    check_target(path)
+    if path.suffix == ".png":
+        optional("matplotlib.image", "evaluate")
+        if decoder.side is None:
+            kind = "text" if decoder.is_text else "sequences of symbols"
+            raise ValueError(f"{path.name} would be a picture, but the model writes {kind}; write .json instead")
+        if length != decoder.side**2:
+            raise ValueError(
+                f"a picture needs sequences of length {decoder.side**2}, got {length}; write .json instead"
+            )
+    check_writable(path.parent)
+
+
+def write_samples(path: Path, record: dict[str, Any], tokens: Tensor, vocab_size: int) -> None:
+    """Write the record, or for .png the square sequences as grey images, eight per row."""
+    if path.suffix != ".png":
+        write_json(path, record)
+        return
+    side = math.isqrt(tokens.shape[1])
+    images = tokens.view(-1, side, side).double() / (vocab_size - 1)
+    columns = min(8, len(images))
+    blank = torch.zeros((-len(images)) % columns, side, side, dtype=images.dtype)
+    tiles = torch.nn.functional.pad(torch.cat([images, blank]), (1, 1, 1, 1), value=0.5)
+    rows = tiles.view(-1, columns, side + 2, side + 2).transpose(1, 2).reshape(-1, columns * (side + 2))
+    large = rows.repeat_interleave(8, 0).repeat_interleave(8, 1).numpy()
+    with replacing(path) as partial:
+        optional("matplotlib.image", "evaluate").imsave(partial, large, cmap="gray", vmin=0, vmax=1)
 
 
 def write_shards(
-    folder: Path, about: dict[str, Any], num: int, batch: int, draw: Draw, decode: Decoder, display: Display
+    folder: Path,
+    about: dict[str, Any],
+    num: int,
+    batch: int,
+    draw: Callable[[range], Samples],
+    decode: Decoder,
+    display: Display,
 ) -> None:
     """Write the missing shards of this process, drawn `batch` rows at a time, and `about`, which decides their rows."""
     mine, size = ranks(), about["shard"]
@@ -65,28 +103,11 @@ def check_folder(folder: Path, about: dict[str, Any]) -> None:
     """Raise if the folder holds other files, or rows that were drawn with other settings."""
     check_writable(folder)
     path = folder / "samples.json"
-    if path.is_file():
-        differences = _differences(read_json(path), about)
-        if differences:
-            raise ValueError(
-                f"{folder} holds samples with other settings ({', '.join(differences)}); choose another --out"
-            )
+    if not path.is_file():
+        check_ours(folder, (".*", "samples*"), "samples", "name a new folder with --out")
         return
-    others = [file.name for file in folder.iterdir() if not file.name.startswith((".", "samples"))]
-    if others:
-        raise ValueError(f"{folder} holds other files, such as {others[0]}; name a new folder with --out for samples")
-
-
-def _differences(before: Any, after: dict[str, Any], where: str = "") -> list[str]:
-    if not isinstance(before, dict):
-        return [f"{where or 'samples.json'} is not an object"]
-    found: list[str] = []
-    for key in sorted(before.keys() | after.keys()):
-        first, second = before.get(key), after.get(key)
-        if key in MAY_CHANGE or first == second:
-            continue
-        if isinstance(first, dict) and isinstance(second, dict):
-            found += _differences(first, second, f"{key}.")
-        else:
-            found.append(f"{where}{key}: {first}, now {second}")
-    return found
+    found = [
+        item for item in differences(read_json(path), about) if item.split(" ")[0].split(".")[-1] not in MAY_CHANGE
+    ]
+    if found:
+        raise ValueError(f"{folder} holds samples with other settings ({', '.join(found)}); choose another --out")

@@ -1,9 +1,13 @@
-"""The time of a run, over all its parts, with some of it kept back for what comes after the last step."""
+"""When a run ends: its steps are taken, its minutes are used, or a signal asks for it."""
 
 import math
+import signal
+import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FrameType
 
 from tokenloom.support.words import counted
 from tokenloom.training.config import TrainConfig
@@ -11,10 +15,15 @@ from tokenloom.training.config import TrainConfig
 FORWARD = 0.7
 """The cost of validating a batch, in steps on it: two terms, each without the backward pass."""
 MARGIN = 1.2
+SAME = 0.5
+"""Seconds within which a second signal belongs to the first: a launcher passes on the Ctrl-C that its workers got."""
 
 
 class Clock:
-    """`limit` minutes in all (None: no limit), of which earlier parts of the run took `before` seconds."""
+    """The time of a run, with some of it kept back for what comes after the last step.
+
+    It has `limit` minutes in all (None: no limit), of which earlier parts of the run took `before` seconds.
+    """
 
     def __init__(self, limit: float | None) -> None:
         self.limit = math.inf if limit is None else limit * 60
@@ -71,3 +80,37 @@ def ended(config: TrainConfig, step: int, minutes: float) -> str | None:
         return None
     reached = f"{counted(step, 'step')} in {minutes:.1f} minutes"
     return f"the run is finished ({reached}) and nothing is left to do; to train it further, add {' '.join(remedies)}"
+
+
+class Stopping:
+    """The first signal, whose `number` is kept, asks for an end with a checkpoint; the second is obeyed at once."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self.say = say
+        self.number: int | None = None
+        self._asked = 0.0
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Handle signals inside the block, and restore the handlers afterwards."""
+        if threading.current_thread() is not threading.main_thread():  # where Python allows no handler
+            yield
+            return
+        before = {number: signal.signal(number, self._hear) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler or signal.SIG_DFL)
+
+    def _hear(self, number: int, frame: FrameType | None) -> None:
+        if self.number is None:
+            self.number, self._asked = number, time.monotonic()
+            by_key = "press Ctrl-C again to stop at once without it"
+            again = by_key if number == signal.SIGINT else "a second signal is obeyed at once, without it"
+            self.say(f"stopping after this step, with a checkpoint; {again}")
+        elif time.monotonic() - self._asked > SAME:
+            self.say("stopped at once, without a further checkpoint")
+            if number == signal.SIGINT:
+                raise KeyboardInterrupt
+            sys.exit(128 + number)

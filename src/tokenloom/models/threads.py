@@ -1,0 +1,55 @@
+"""The number of threads that a network runs on, by a short timing.
+
+Threads wait for one another after every operation.  On a busy machine, or with a small network, that takes longer than
+the work: half as many are tried, as long as that is faster.  A user who sets OMP_NUM_THREADS has chosen.
+"""
+
+import os
+import time
+from collections.abc import Callable
+
+import torch
+
+from tokenloom.models.protocol import Model
+from tokenloom.state import Noisy
+
+LONG = 0.1
+"""Seconds of a forward pass beyond which threads have enough work to make up for waiting, and timing is not free."""
+
+
+def fastest_threads(seconds: Callable[[], float]) -> tuple[int, float]:
+    """Time work on all threads, and on half as many as long as that is faster; return the fewest and their seconds."""
+    before = threads = torch.get_num_threads()
+    best = threads, float("inf")
+    while threads:
+        torch.set_num_threads(threads)
+        took = seconds()
+        if took >= best[1]:
+            break
+        best, threads = (threads, took), threads // 2
+    torch.set_num_threads(before)
+    return best
+
+
+@torch.no_grad()
+def fit_threads(model: Model, rows: int, length: int | None) -> None:
+    """Use the number of threads on which the model reads a batch of this size fastest."""
+    on_cpu = model.device is None or model.device.type == "cpu"
+    length = length or model.length
+    if not on_cpu or length is None or torch.get_num_threads() == 1 or "OMP_NUM_THREADS" in os.environ:
+        return
+    noisy = model.process.prior(rows, length)
+    _forward(model, noisy)  # the first one allocates memory
+    if _forward(model, noisy) < LONG:
+        threads, _ = fastest_threads(lambda: min(_forward(model, noisy) for _ in range(3)))
+        torch.set_num_threads(threads)
+
+
+def _forward(model: Model, noisy: Noisy) -> float:
+    """Return the seconds of a forward pass, without the head where there is one of its own."""
+    start = time.perf_counter()
+    if model.linear_head is None:
+        model.logits(noisy)
+    else:
+        model.body(noisy)
+    return time.perf_counter() - start

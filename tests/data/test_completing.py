@@ -1,0 +1,42 @@
+"""Given beginnings and spans of text: their law, and that a model trained on them honours a prompt."""
+
+import math
+
+import pytest
+import torch
+
+from tokenloom.data.completing import Completing, given_positions
+from tokenloom.data.decoder import numbers
+
+LENGTH = 6
+
+
+def test_the_blank_is_an_interval_with_the_law_of_its_description() -> None:
+    """Exact probabilities of all 21 intervals; one multinomial test at a false-alarm rate of 1e-4."""
+    rows, share = 200_000, 0.4
+    flags = given_positions(rows, LENGTH, share, torch.Generator().manual_seed(0))
+    law = {(0, LENGTH - 1): 1 - share}
+    for i in range(LENGTH):
+        law[i, LENGTH - 1] = law.get((i, LENGTH - 1), 0.0) + share / 2 / LENGTH
+        for j in range(LENGTH):
+            ends = min(i, j), max(i, j)
+            law[ends] = law.get(ends, 0.0) + share / 2 / LENGTH**2
+    assert math.isclose(sum(law.values()), 1)
+    statistic = 0.0
+    position = torch.arange(LENGTH)
+    for (first, last), probability in law.items():
+        blank = (position >= first) & (position <= last)
+        seen = int((flags == ~blank).all(1).sum())
+        statistic += (seen - rows * probability) ** 2 / (rows * probability)
+    assert statistic < 52.4  # chi-square with 20 degrees of freedom, upper 1e-4
+    assert not bool(flags.all(1).any())
+
+
+@pytest.mark.parametrize("share", [0.0, 0.999])
+def test_held_out_rows_have_nothing_given(share: float) -> None:
+    table = torch.arange(4 * LENGTH).view(4, LENGTH) % 5
+    data = Completing("rows", 5, table, table, "", numbers(5), share=share)
+    generator = torch.Generator().manual_seed(0)
+    assert data.draw("valid", torch.arange(4), generator)[1] is None
+    given = data.draw("train", torch.arange(4), generator)[1]
+    assert (given is None) == (share == 0) == (not data.outline.given)
