@@ -68,7 +68,12 @@ NOISE: dict[str, tl.noise.Noise] = {
     "table": tl.noise.Table(5, PI),
     "hybrid": tl.noise.MaskAndUniform(5, 0.25),
 }
-"""A noise of each kind with options of its own."""
+"""Noises with options of their own; others are saved as they are by default."""
+
+
+def process_of(noise: str, coupling: str) -> tl.Process:
+    part = NOISE[noise] if noise in NOISE else NOISES.parse(noise, vocab_size=5)
+    return tl.Process(part, COUPLINGS[coupling](), tl.CosineSchedule(eps=0.01))
 
 
 def cells() -> list[tuple[str, str]]:
@@ -76,7 +81,7 @@ def cells() -> list[tuple[str, str]]:
     found = []
     for noise, coupling in itertools.product(NOISES, COUPLINGS):
         try:
-            tl.Process(NOISE[noise], COUPLINGS[coupling]())
+            process_of(noise, coupling)
         except ValueError:
             continue
         found.append((noise, coupling))
@@ -85,7 +90,7 @@ def cells() -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize(("noise", "coupling"), cells())
 def test_every_process_is_saved_whole(noise: str, coupling: str, tmp_path: Path) -> None:
-    process = tl.Process(NOISE[noise], COUPLINGS[coupling](), tl.CosineSchedule(eps=0.01))
+    process = process_of(noise, coupling)
     loaded = assert_saved_again_is_the_same(small_model(process), tmp_path)
     for before, after in ((process.noise, loaded.process.noise), (process.coupling, loaded.process.coupling)):
         assert type(before) is type(after)

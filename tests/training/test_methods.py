@@ -1,6 +1,7 @@
 """`--method` names a noise and a coupling: what it trains is saved, loaded and sampled, and a slip is named."""
 
 import math
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import tokenloom as tl
 from tests.cli.helpers import Shell
 from tests.training.helpers import TINY, records
 from tokenloom.cli import main
-from tokenloom.noise import unigrams
+from tokenloom.noise import NOISES, unigrams
 from tokenloom.training.config import from_record
 from tokenloom.training.methods import method_of, method_text
 
@@ -59,6 +60,7 @@ def test_the_unigrams_of_the_data_are_a_noise_under_every_coupling(
 
 UNIGRAM = ["udm:noise=unigram", "audm:noise=unigram", "max-coupling:noise=unigram"]
 PLAIN = ["udm", "mdm", "mdm:mask_id=2", "audm", "max-coupling", "hybrid:p_uniform=0.25", "ar", "transition-times"]
+PLAIN += ["audm:noise=mask", "max-coupling:noise=mask,mask_id=2", "transition-times:noise=mask"]
 
 
 @pytest.mark.parametrize("text", [*PLAIN, *UNIGRAM])
@@ -70,3 +72,41 @@ def test_a_process_says_the_method_that_trains_it(text: str) -> None:
         torch.testing.assert_close(process.noise.pi, torch.tensor([[2.0, 3, 1, 1, 2]]).double() / 9)
     else:
         assert method_of(method_text(process), 5, LINEAR).process == process
+
+
+@pytest.mark.parametrize("name", ["udm", "max-coupling", "audm", "transition-times"])
+def test_a_registered_noise_is_trained_under_every_coupling(name: str, tmp_path: Path, shell: Shell) -> None:
+    """A noise of one's own is its class, in one file, and no more."""
+    with NOISES.scratch():
+
+        @NOISES.register("rising")
+        @dataclass(frozen=True)
+        class Rising(tl.noise.Noise):
+            power: float = 1.0
+
+            def law(self) -> tl.noise.Law:
+                weights = torch.arange(1, self.vocab_size + 1, dtype=torch.float64) ** self.power
+                return tl.noise.TableLaw((weights / weights.sum()).view(1, 1, -1))
+
+        method = f"{name}:noise=rising,power=2.0"
+        shell("train", *TINY, *FEW, "--method", method, "--out", str(tmp_path / "run"))
+        process = tl.load(tmp_path / "run").process
+        assert process.noise == Rising(process.vocab_size, 2.0)
+        assert type(process.coupling) is type(method_of(name, 5, LINEAR).process.coupling)
+        assert method_text(process) == method
+
+
+@pytest.mark.parametrize(
+    ("method", "remedy"),
+    [
+        ("audm:noise=unifrm", "did you mean uniform"),
+        ("audm:noise=table", "noise must be unigram"),
+        ("audm:noise=unigram,power=2", "unigram"),
+        ("audm:noise=mask,maskid=2", "did you mean mask_id"),
+        ("mdm:noise=uniform", "goes with udm"),
+        ("ar:noise=unigram", "goes with udm"),
+    ],
+)
+def test_a_wrong_noise_gets_a_sentence(method: str, remedy: str) -> None:
+    with pytest.raises(ValueError, match=remedy):
+        method_of(method, 5, LINEAR)

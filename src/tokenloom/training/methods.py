@@ -2,6 +2,7 @@ r"""The methods of `--method`: the processes a network is trained under, and the
 
     udm, mdm, max-coupling, audm, hybrid, ar     the process of that name, or any registered process by its own name
     NAME:noise=unigram                           the same coupling, with the unigrams of the training data as noise
+    NAME:noise=NOISE,option=...                  the same coupling, with any registered noise
     any:noises=uniform+masked+...                several processes for one network that reads the evidence
 
 As a function of x_0 the likelihood of a noisy token takes two values, so with the evidence a_l (`process.py`)
@@ -19,12 +20,12 @@ import torch
 from tokenloom.cells import EVERY, PROCESSES, processes_of
 from tokenloom.couplings import COUPLINGS
 from tokenloom.drawing.randomness import Randomness, select, uniform
-from tokenloom.noise import NOISES, Uniform, unigrams
+from tokenloom.noise import NOISES, Table, Uniform, unigrams
 from tokenloom.posteriors import Denoiser, LeaveOneOut, Posterior
 from tokenloom.process import Process
 from tokenloom.schedules import Schedule
 from tokenloom.state import Noisy
-from tokenloom.support.registry import required_of
+from tokenloom.support.registry import options_of, required_of
 from tokenloom.support.words import nearest
 from tokenloom.types import Flags, PerRow, Tokens
 
@@ -37,7 +38,7 @@ SHORT = {
     "ar": "left-to-right",
 }
 """Short names of methods, with the process that each trains."""
-ANY = "any"
+ANY, UNIGRAM = "any", "unigram"
 
 
 @dataclass(frozen=True)
@@ -104,29 +105,36 @@ def method_of(text: str, vocab_size: int, schedule: Schedule, tokens: torch.Tens
         for key in given.keys() - {"noises"}:
             raise ValueError(f"any has no option {key!r}; {nearest(key, ['noises'])}")
         return Method(processes_of(given.get("noises", EVERY), vocab_size, schedule), mixed=True)
-    noise = given.pop("noise", None)
-    rest = ",".join(f"{key}={value}" for key, value in given.items())
-    process = PROCESSES.parse(f"{SHORT.get(name, name)}:{rest}", vocab_size=vocab_size, schedule=schedule)
+    noise, process_name = given.pop("noise", None), SHORT.get(name, name)
+    own = given if noise is None else {key: given[key] for key in given if key in options_of(PROCESSES[process_name])}
+    process = PROCESSES.parse(_text(process_name, own), vocab_size=vocab_size, schedule=schedule)
     if noise is None:
         return Method((process,))
-    if not isinstance(process.noise, Uniform):
-        raise ValueError(f"{name} says what its noise is; noise=unigram goes with udm, max-coupling and audm")
-    if noise != "unigram":
-        raise ValueError(
-            f"noise must be unigram, the counts of the training data, got {noise!r}; leave it out otherwise"
-        )
-    table = unigrams(torch.arange(vocab_size) if tokens is None else tokens, vocab_size)
-    return Method((replace(process, noise=table),))
+    if process.sequential or not isinstance(process.noise, Uniform):
+        raise ValueError(f"{name} says what its noise is; noise={noise} goes with udm, max-coupling and audm")
+    rest = {key: given[key] for key in given if key not in own}
+    if noise == UNIGRAM and not rest:
+        counted = torch.arange(vocab_size) if tokens is None else tokens
+        return Method((replace(process, noise=unigrams(counted, vocab_size)),))
+    named = [kind for kind in NOISES if required_of(NOISES[kind]) == ["vocab_size"]]
+    if noise not in named:
+        raise ValueError(f"noise must be unigram, the counts of the training data, or a noise; {nearest(noise, named)}")
+    return Method((replace(process, noise=NOISES.parse(_text(noise, rest), vocab_size=vocab_size)),))
+
+
+def _text(name: str, options: dict[str, str]) -> str:
+    return f"{name}:{','.join(f'{key}={value}' for key, value in options.items())}"
 
 
 def method_text(process: Process) -> str:
     """Return the text of the method that trains under a process."""
+    options = NOISES.options(process.noise, skip=("vocab_size", "pi")) + COUPLINGS.options(process.coupling)
     if process.name in methods():
         short = next((key for key, value in SHORT.items() if value == process.name), process.name)
-        options = NOISES.options(process.noise, skip=("vocab_size",)) + COUPLINGS.options(process.coupling)
         return f"{short}:{','.join(options)}".removesuffix(":")
-    for key, value in SHORT.items():
-        plain = PROCESSES.parse(value, vocab_size=process.vocab_size, schedule=process.schedule)
-        if type(plain.coupling) is type(process.coupling) and process.noise.name == "table":  # type: ignore[attr-defined]
-            return f"{key}:noise=unigram"
+    noise = NOISES.name_of(process.noise)
+    for name in [*SHORT, *methods()]:
+        coupling = method_of(name, process.vocab_size, process.schedule).process.coupling
+        if noise is not None and name != ANY and type(coupling) is type(process.coupling):
+            return f"{name}:{','.join([f'noise={UNIGRAM if isinstance(process.noise, Table) else noise}', *options])}"
     raise ValueError(f"{process.title} has no training method of its own")
