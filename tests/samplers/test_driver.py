@@ -169,6 +169,23 @@ def test_asking_in_a_callback_for_what_the_step_computed_costs_nothing() -> None
         assert torch.equal(plain.evaluations, asked.evaluations)
 
 
+@pytest.mark.usefixtures("as_a_user")
+def test_types_and_values_are_checked_inside_a_callback_too() -> None:
+    """A process, a model and a draw look at what they are given, wherever they are called from."""
+
+    def ask(step: tl.Step) -> None:
+        with pytest.raises(ValueError, match=r"token ids in 0\.\.2, got 3"):
+            UNIFORM.process.corrupt(torch.full((2, 2), K), step.after.t)
+        with pytest.raises(ValueError, match="x_t must hold token ids"):
+            UNIFORM.predict(replace(step.after, tokens=step.tokens + K))
+        with pytest.raises(ValueError, match="logits hold NaN"):
+            tl.draw(torch.full((3,), torch.nan))
+        with pytest.raises(ValueError, match="logits must be a float tensor"):
+            tl.draw([[0.0, 1.0]])  # type: ignore[arg-type]
+
+    tl.sample(UNIFORM, 2, steps=2, on_step=ask)
+
+
 def test_what_is_taken_among_predictions_is_never_about_other_positions() -> None:
     noisy = states(SEQUENCES, 0.4)
     prediction = Evaluator(UNIFORM, None, len(SEQUENCES))(noisy)
