@@ -115,11 +115,15 @@ def test_the_prior_term_in_chunks_is_that_of_the_dense_way(
 
 
 @every_case
-def test_given_positions_cost_nothing(case: Case) -> None:
-    model, (x_0, t) = make(case, given=True), batch(case)
+@pytest.mark.parametrize("eps", [0.0, 1e-3])
+def test_given_positions_cost_nothing_and_gradients_are_finite_at_the_ends_of_time(case: Case, eps: float) -> None:
+    """t = 0 and t = 1 exactly, alpha_1 = 0 included, and the first step of a grid."""
+    model = make((case[0].with_schedule(tl.LinearSchedule(eps)), *case[1:]), given=True)
+    (x_0, _), t = batch(case), torch.tensor([0.0, 1.0, 0.05, 0.5, 1e-6])
     given = torch.zeros(B, L, dtype=torch.bool)
     given[:, ::2] = True
     loss = head_loss.training_loss(model, case[1], x_0, t, torch.Generator().manual_seed(4), given)
+    assert loss.per_token.isfinite().all()
     assert all(slope.isfinite().all() for slope in gradients(model, loss.mean))
     torch.testing.assert_close(loss.mean.detach(), loss.per_token[~given].mean())
     assert loss.per_token[given].abs().max() == 0
