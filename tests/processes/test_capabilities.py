@@ -4,7 +4,7 @@
 capability is a property of that table.
 """
 
-from functools import cache
+from functools import cache, partial
 
 import pytest
 import torch
@@ -153,39 +153,44 @@ def test_a_step_is_made_from_what_a_model_predicts(noise: str, coupling: str) ->
 
 @pytest.mark.parametrize("coupling", COUPLINGS)
 @pytest.mark.parametrize("kind", [tl.noise.Mask, tl.noise.MaskAndUniform])
+@pytest.mark.parametrize(("before", "now"), [(0.3, 0.6), (0.0, 0.6), (0.7, 1.0)])
 def test_a_mask_inside_the_vocabulary_is_the_same_process_with_other_ids(
-    kind: type[tl.noise.Mask] | type[tl.noise.MaskAndUniform], coupling: str
+    kind: type[tl.noise.Mask] | type[tl.noise.MaskAndUniform], coupling: str, before: float, now: float
 ) -> None:
-    """Capabilities, evidence, steps, rates and conversions, whatever a network predicts for the mask."""
+    """Capabilities, draws, evidence, steps, rates and conversions, whatever a network predicts for the mask."""
     if kind is tl.noise.MaskAndUniform and coupling in ("maximal", "absorbing"):
         return
     outside, inside = (tl.Process(noise, COUPLINGS[coupling], EXACT) for noise in (kind(K), kind(K + 1, mask_id=1)))
     for name in CAPABILITIES:
         assert getattr(outside, name) == getattr(inside, name), name
+    seeded = partial(torch.Generator().manual_seed, 5)
     ids = torch.tensor([0, 2, 3, 1])  # of the tokens 0, 1, 2 and the mask
     tokens, generator = brute.sequences(K + 1, 2), torch.Generator().manual_seed(8)
-    t = torch.full((len(tokens),), 0.6, dtype=torch.float64)
+    tokens = tokens if now < 1 else tokens[-1:].repeat(64, 1)  # where everything is lost, all are masks
+    s, t = (torch.full((len(tokens),), time, dtype=torch.float64) for time in (before, now))
     logits = torch.randn(len(tokens), 2, K, generator=generator, dtype=torch.float64)
     x_0, tau = torch.randint(0, K, tokens.shape, generator=generator), torch.where(tokens == K, 0.3, 0.9).double()
     laws = []
     for process, order in ((outside, torch.arange(K + 1)), (inside, ids)):
-        mask = torch.full_like(tokens, int(order[-1]))
+        mask, back = torch.full_like(tokens, int(order[-1])), order.argsort()
         aux = {"absorbing": mask, "times": tau}.get(coupling)
         noisy = tl.Noisy(order[tokens], t, process.alpha(t), aux)
         over = torch.full((*tokens.shape, process.vocab_size), 5.0).double().index_copy(-1, order[:K], logits)
         nu = tl.LeaveOneOut(over)
         score = convert_at(nu, tl.Score, noisy, process)
         parts = [process.evidence(noisy), score.log_ratios[..., order].exp()]
-        for posterior in (
-            convert_at(nu, tl.Denoiser, noisy, process),
-            convert_at(score, tl.LeaveOneOut, noisy, process),
-        ):
-            parts.append(posterior.log_probs.exp()[..., order[:K]])
+        parts.append(convert_at(nu, tl.Denoiser, noisy, process).log_probs.exp()[..., order[:K]])
+        if now < 1:  # else a score says nothing of x_0
+            parts.append(convert_at(score, tl.LeaveOneOut, noisy, process).log_probs.exp()[..., order[:K]])
+        for drawn in (process.corrupt(order[x_0], s, seeded()), process.prior(64, 2, seeded())):
+            parts.append(back[drawn.tokens])
         for endpoint in (tl.Denoiser(over), nu, order[x_0]):
             parts.append(process.marginal(noisy, endpoint).dense()[..., order])
             if process.has_bridge:
-                parts.append(process.bridge(noisy, t / 2, endpoint).dense()[..., order])
-            parts.append(process.reverse_rates(noisy, endpoint).off_diagonal()[..., order])
+                step = process.bridge(noisy, s, endpoint)
+                parts += [step.dense()[..., order], back[step.draw(seeded())]]
+            if now < 1:  # hybrid noise sets in at an infinite rate
+                parts.append(process.reverse_rates(noisy, endpoint).off_diagonal()[..., order])
         laws.append(parts)
     for found, expected in zip(*reversed(laws), strict=True):
         assert_close(found, expected, "the relabelling of a mask inside the vocabulary")
