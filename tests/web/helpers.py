@@ -14,7 +14,7 @@ import torch
 
 import tokenloom as tl
 from tokenloom.web.app import Playground
-from tokenloom.web.serving import Address, Server
+from tokenloom.web.serving import Server, listen, url_of
 
 PUZZLE = "53..7....6..195....98....6.8...6...34..8.3..17...2...6.6....28....419..5....8..79"
 HELD = [(index, int(digit) - 1) for index, digit in enumerate(PUZZLE) if digit != "."]
@@ -72,14 +72,14 @@ class Client:
 @contextmanager
 def running(playground: Playground) -> Iterator[Client]:
     """A visitor of a server that runs in the background, on a free port."""
-    address, started = Address(port=0), threading.Event()
+    started = threading.Event()
     server = Server(playground, started.set)
-    with address.bind() as bound:
+    with listen("127.0.0.1", 0) as bound:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
         thread.start()
         try:
             assert started.wait(30)
-            yield Client(address.url(bound))
+            yield Client(url_of(bound, "127.0.0.1"))
         finally:
             server.should_exit = True
             thread.join(10)
