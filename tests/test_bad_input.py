@@ -33,7 +33,7 @@ def returning(output: object) -> tl.DiffusionModel:
     return tl.DiffusionModel(lambda tokens, time: output, UNIFORM)
 
 
-TYPES: list[tuple[str, Callable[[], object], str]] = [
+CASES: list[tuple[str, Callable[[], object], str]] = [
     ("a truncation beside its settings", lambda: tl.sample(MODEL, 1, truncation={"top_p": 0.5}), "a sampler has no setting 'truncation'; known are temperature, top_p"),
     ("a dict for a setting", lambda: tl.sample(MODEL, 1, top_p={"top_p": 0.5}), r"top_p must be a number, got \{'top_p': 0.5\}"),
     ("a function for a process", lambda: tl.Oracle(TABLE, tl.Uniform), r"process must be a Process, got the function Uniform itself; build one, as in Uniform\(...\)"),
@@ -86,9 +86,6 @@ TYPES: list[tuple[str, Callable[[], object], str]] = [
     ("more than a machine holds", lambda: UNIFORM.prior(2, 10**18), "a batch of 2 sequences of length 1000000000000000000 needs about .* GB"),
     ("an array for a representation", lambda: tl.convert(tl.Denoiser(LOGITS), np.zeros(3), TOKENS, HALF, UNIFORM), "converts to Denoiser, LeaveOneOut or Score, got array"),
     ("whole numbers for logits", lambda: tl.draw(torch.zeros(3).long()), "logits must be a float tensor with a last dimension, got torch.int64"),
-]  # fmt: skip
-
-VALUES: list[tuple[str, Callable[[], object], str]] = [
     ("float tokens", lambda: UNIFORM.corrupt(TOKENS.float(), HALF), "x_0 must hold int64 token ids, got torch.float32"),
     ("int32 tokens", lambda: UNIFORM.corrupt(TOKENS.int(), HALF), "x_0 must hold int64 token ids, got torch.int32"),
     ("one-dimensional tokens", lambda: UNIFORM.corrupt(TOKENS[0], HALF), r"x_0 must have shape \[batch, length\], got \[3\]"),
@@ -155,9 +152,7 @@ VALUES: list[tuple[str, Callable[[], object], str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("make", "sentence"), [case[1:] for case in TYPES + VALUES], ids=[case[0] for case in TYPES + VALUES]
-)
+@pytest.mark.parametrize(("make", "sentence"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
 def test_wrong_input_gets_a_sentence(make: Callable[[], object], sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         make()

@@ -5,8 +5,7 @@ from typing import Any
 import torch
 
 import tokenloom as tl
-from tests.web.helpers import HELD, PUZZLE, TINY, alone, given
-from tests.web.pages import LANE, Opened, cell, play, tokens
+from tests.web.helpers import HELD, LANE, PUZZLE, TINY, Opened, alone, cell, given, play, tokens
 from tokenloom.sudoku.puzzles import is_valid
 
 

@@ -4,7 +4,6 @@ import asyncio
 import gc
 import json
 import os
-import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -76,7 +75,7 @@ def test_questions_of_those_who_left_are_not_worked_through() -> None:
         held = playground.asking._pool.submit(hold)
         assert begun.wait(20)
         for _ in range(20):
-            with socket.create_connection(client.host.split(":"), timeout=20) as connection:  # type: ignore[arg-type]
+            with client.connect() as connection:
                 connection.sendall(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
                 while not playground.asking.inside:
                     time.sleep(0.01)

@@ -85,7 +85,7 @@ def test_no_field_of_a_sampler_reaches_a_file(client: Client, tmp_path: Path) ->
 
 def test_ten_megabytes_are_refused_while_they_arrive(client: Client) -> None:
     limit = Limits().body
-    with socket.create_connection(client.host.split(":"), timeout=20) as connection:  # type: ignore[arg-type]
+    with client.connect() as connection:
         head = f"POST /api/encode HTTP/1.1\r\nhost: {client.host}\r\ncontent-type: application/json\r\n"
         connection.sendall(f"{head}content-length: 10000000\r\n\r\n".encode())
         sent = 0
@@ -106,8 +106,7 @@ def test_a_request_that_stops_in_its_header_is_closed(client: Client, monkeypatc
     monkeypatch.setattr(serving.ImpatientProtocol, "patience", 1.0)
     whole = f"GET /api/models HTTP/1.1\r\nhost: {client.host}\r\n\r\n".encode()
     with ExitStack() as stack:
-        address = client.host.split(":")
-        sockets = [stack.enter_context(socket.create_connection(address, timeout=20)) for _ in range(4)]  # type: ignore[arg-type]
+        sockets = [stack.enter_context(client.connect()) for _ in range(4)]
         for connection, part in zip(sockets, (b"", whole[:30], whole + whole[:30], whole[:30]), strict=True):
             connection.sendall(part)
         time.sleep(0.3)
