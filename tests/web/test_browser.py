@@ -104,9 +104,7 @@ def test_a_range_is_redrawn_and_everything_else_stays(visit: Opened) -> None:
     page.fill("#seed", "77")
     play(page, "#redraw")
     after = tokens(page)
-    assert [a for place, a in enumerate(after) if not 10 <= place <= 15] == [
-        b for place, b in enumerate(before) if not 10 <= place <= 15
-    ]
+    assert after[:10] + after[16:] == before[:10] + before[16:]
     assert after[10:16] != before[10:16]
 
 

@@ -196,9 +196,7 @@ def test_the_page_brings_everything_itself_and_writes_no_markup() -> None:
     assert {*linked, *modules} <= set(STATIC)
 
 
-def test_no_connection_leaves_the_machine(
-    client: Client, playground: Playground, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_connection_leaves_the_machine(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     reached: list[Any] = []
     connect = socket.socket.connect
 

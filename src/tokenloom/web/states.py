@@ -9,7 +9,6 @@ from tokenloom.cli.given import read_given
 from tokenloom.models.protocol import Model
 from tokenloom.samplers.given import GivenTokens
 from tokenloom.state import Noisy
-from tokenloom.support.checks import check_time
 from tokenloom.types import Flags
 from tokenloom.web.library import Entry
 from tokenloom.web.limits import Limits
@@ -37,7 +36,6 @@ def noisy_of(state: State, model: Model) -> Noisy:
     if not state.tokens:
         raise ValueError("a state needs at least one token")
     process, tokens, t = model.process, torch.tensor([state.tokens]), torch.tensor([state.t], dtype=torch.float64)
-    check_time("the time of a state", t, tokens)
     aux = process.auxiliary(tokens, torch.Generator())  # one of its own law, for its dtype
     if (aux is None) != (state.aux is None):
         wants = "has no auxiliary variable; leave it out" if aux is None else "needs its auxiliary variable"
