@@ -62,10 +62,6 @@ class Entry:
         """Names of the processes it can be used under, its own first."""
         return list(self._models)
 
-    def loadable(self, process: str) -> str:
-        """Return the name by which `tokenloom.load` finds the model under a process."""
-        return self.name if process == self.processes[0] else f"{self.name}@{process}"
-
     @cached_property
     def decoder(self) -> Decoder:
         """Writes its sequences as text."""

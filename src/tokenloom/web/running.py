@@ -89,7 +89,8 @@ def draw(request: Draw, entry: Entry, limits: Limits, job: Job) -> None:
     sampler, note = settings.sampler_value(), None
     if request.held and not (model.causal or model.marks_given or model.process.reveals):
         sampler, note = replace(sampler, show_given="noised"), BIASED
-    lines = python_lines(request, sampler, entry.loadable(model.process.name), length, entry.view)
+    name = entry.name if model is entry.model() else f"{entry.name}@{model.process.name}"
+    lines = python_lines(request, sampler, name, length, entry.view)
     job.write({"kind": "start", "length": length, "note": note, "python": lines, "seed": request.seed})
     frames, given = Frames(job, entry.decoder, limits), given_of(request, length)
     if request.tries:

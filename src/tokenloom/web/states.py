@@ -50,10 +50,9 @@ def noisy_of(state: State, model: Model) -> Noisy:
 
 def given_of(request: Draw, length: int) -> GivenTokens:
     """Return the held tokens, 0 elsewhere, and flags of their positions."""
-    held, tokens = dict(request.held), torch.zeros(length, dtype=torch.int64)
+    held = dict(request.held)
     flags = flags_at(held, length)[0]
-    tokens[list(held)] = torch.tensor(list(held.values()), dtype=torch.int64)
-    return tokens, flags
+    return torch.tensor([held.get(position, 0) for position in range(length)]), flags
 
 
 def flags_at(positions: Iterable[int], length: int) -> Flags:
