@@ -33,7 +33,7 @@ def returning(output: object) -> tl.DiffusionModel:
     return tl.DiffusionModel(lambda tokens, time: output, UNIFORM)
 
 
-TYPES: list[tuple[str, Callable[[], object], str]] = [
+CASES: list[tuple[str, Callable[[], object], str]] = [
     ("a truncation beside its settings", lambda: tl.sample(MODEL, 1, truncation={"top_p": 0.5}), "a sampler has no setting 'truncation'; known are temperature, top_p"),
     ("a dict for a setting", lambda: tl.sample(MODEL, 1, top_p={"top_p": 0.5}), r"top_p must be a number, got \{'top_p': 0.5\}"),
     ("a function for a process", lambda: tl.Oracle(TABLE, tl.Uniform), r"process must be a Process, got the function Uniform itself; build one, as in Uniform\(...\)"),
@@ -49,7 +49,6 @@ TYPES: list[tuple[str, Callable[[], object], str]] = [
     ("numpy inside a prediction", lambda: tl.convert(tl.Denoiser(np.zeros((1, 3, K))), tl.LeaveOneOut, TOKENS, HALF, UNIFORM), r"logits must be a float tensor .*pass torch.from_numpy\(x\)"),
     ("swapped arguments", lambda: tl.Oracle(UNIFORM, TABLE), "p0 must be a float tensor of shape .*, got Process"),
     ("swapped model and batch", lambda: tl.sample(1, MODEL), "model must be a Model, got 1"),
-    ("a float for a count", lambda: tl.sample(MODEL, 2.0), "batch must be a whole number, got 2.0"),
     ("a float for steps", lambda: tl.Sampler(steps=2.0), "steps must be a whole number, got 2.0"),
     ("a float for a vocabulary", lambda: tl.Masked(27.0), "vocab_size must be a whole number, got 27.0"),
     ("a float for a length", lambda: tl.sample(MODEL, 1, length=2.0), "length must be a whole number or None, got 2.0"),
@@ -58,6 +57,10 @@ TYPES: list[tuple[str, Callable[[], object], str]] = [
     ("a text for an option", lambda: tl.samplers.Psi(kappa="0.9"), "kappa must be a number, got '0.9'"),
     ("a text for corrector steps", lambda: tl.samplers.RandomScan(steps="2"), "steps must be a whole number, got '2'"),
     ("a text for eps", lambda: tl.LinearSchedule(eps="small"), "eps must be a number, got 'small'"),
+    ("an eps of 1", lambda: tl.LinearSchedule(eps=1.0), r"eps must be in \[0, 1\), got 1.0"),
+    ("an eps below 0", lambda: tl.CosineSchedule(eps=-0.1), r"eps must be in \[0, 1\), got -0.1"),
+    ("a power below 1", lambda: tl.PolynomialSchedule(power=0.5), "power must be at least 1, got 0.5"),
+    ("a sigma_min of 0", lambda: tl.GeometricSchedule(sigma_min=0.0), "need 0 < sigma_min < sigma_max, got 0.0"),
     ("a text for a mask", lambda: tl.Masked(K, mask_id="[MASK]"), r"mask_id must be a whole number or None, got '\[MASK\]'"),
     ("None for a schedule", lambda: tl.Uniform(K, schedule=None), "schedule must be a Schedule, got None"),
     ("a number for a generator", lambda: tl.sample(MODEL, 1, generator=3), "generator must be a Generator or a RowGenerators or None, got 3"),
@@ -86,9 +89,6 @@ TYPES: list[tuple[str, Callable[[], object], str]] = [
     ("more than a machine holds", lambda: UNIFORM.prior(2, 10**18), "a batch of 2 sequences of length 1000000000000000000 needs about .* GB"),
     ("an array for a representation", lambda: tl.convert(tl.Denoiser(LOGITS), np.zeros(3), TOKENS, HALF, UNIFORM), "converts to Denoiser, LeaveOneOut or Score, got array"),
     ("whole numbers for logits", lambda: tl.draw(torch.zeros(3).long()), "logits must be a float tensor with a last dimension, got torch.int64"),
-]  # fmt: skip
-
-VALUES: list[tuple[str, Callable[[], object], str]] = [
     ("float tokens", lambda: UNIFORM.corrupt(TOKENS.float(), HALF), "x_0 must hold int64 token ids, got torch.float32"),
     ("int32 tokens", lambda: UNIFORM.corrupt(TOKENS.int(), HALF), "x_0 must hold int64 token ids, got torch.int32"),
     ("one-dimensional tokens", lambda: UNIFORM.corrupt(TOKENS[0], HALF), r"x_0 must have shape \[batch, length\], got \[3\]"),
@@ -155,9 +155,7 @@ VALUES: list[tuple[str, Callable[[], object], str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("make", "sentence"), [case[1:] for case in TYPES + VALUES], ids=[case[0] for case in TYPES + VALUES]
-)
+@pytest.mark.parametrize(("make", "sentence"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
 def test_wrong_input_gets_a_sentence(make: Callable[[], object], sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         make()

@@ -44,25 +44,19 @@ def room_of(path: Path) -> str:
 def imported(path: Path) -> Iterator[tuple[int, str]]:
     """The lines and rooms of all imports from the package, wherever in a file they stand."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    unread = [
-        node
-        for block in ast.walk(tree)
-        if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING"
-        for node in block.body
-        if isinstance(node, ast.ImportFrom) and (room_of(path), f"{node.module}.".split(".")[1]) in TYPES_ALONE
-    ]
+    blocks = [node for node in ast.walk(tree) if isinstance(node, ast.If)]
+    unread = [node for block in blocks if ast.unparse(block.test) == "TYPE_CHECKING" for node in block.body]
     for node in ast.walk(tree):
         names: list[str] = []
-        if node in unread:
-            continue
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}:{node.lineno} imports by a relative name"
             names = [f"{node.module}.{alias.name}" for alias in node.names]
         for name in names:
-            if name.split(".")[0] == "tokenloom":
-                yield getattr(node, "lineno", 0), [*name.split("."), ""][1]
+            package, room, *_ = [*name.split("."), ""]
+            if package == "tokenloom" and not (node in unread and (room_of(path), room) in TYPES_ALONE):
+                yield getattr(node, "lineno", 0), room
 
 
 def modules() -> list[Path]:

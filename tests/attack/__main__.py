@@ -18,7 +18,7 @@ from pathlib import Path
 import torch
 
 from tests.attack import calls, commands, files, kills
-from tests.attack.report import failures, table
+from tests.attack.outcome import failures, table
 from tests.attack.worker import Case, run_all
 from tests.attack.workspace import Workspace, build
 
@@ -44,7 +44,7 @@ def main() -> None:
             cases = _cases(kind, options, space, began + left / (len(options.kinds) - number))
             for outcome in run_all(cases, scratch, options.jobs, KINDS[kind][2]):
                 outcomes.append(outcome)
-                if options.case is not None or (options.verbose and not outcome.good):
+                if options.case is not None:
                     print(outcome, flush=True)
             left -= time.monotonic() - began
     print(f"{table(outcomes)}\n\n{failures(outcomes)}".rstrip())
@@ -74,7 +74,6 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--patience", type=float, default=1, help="a factor of the time after which a case hangs")
     parser.add_argument("--kind", dest="kinds", action="append", choices=KINDS, help="only this kind (repeatable)")
     parser.add_argument("--case", type=int, help="only the case of this number")
-    parser.add_argument("--verbose", action="store_true", help="print each failure when it happens")
     parser.add_argument("--out", type=Path, help="write every outcome to this file as JSON")
     options = parser.parse_args()
     options.kinds = options.kinds or list(KINDS)

@@ -3,12 +3,14 @@
 A sentence is a ValueError or TypeError that a `raise` of the package made.  What the innermost frame shows is the
 criterion, not the words: an error that PyTorch, NumPy or the interpreter raised inside the package is not a sentence,
 however it reads.  Verdicts that are failures: another exception (a traceback), foreign words, a wrong result
-without a word (silent), a hang, memory, a crash.
+without a word (silent), a hang, memory, a crash.  Equal failures are one entry, with the smallest try that shows it.
 """
 
 import dis
 import re
 import traceback
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -119,3 +121,34 @@ def place(trace: TracebackType | None) -> str:
         for frame in (*ours[-1:], *frames[-1:])
     ]
     return " < ".join(dict.fromkeys(reversed(names)))
+
+
+def table(outcomes: Sequence[Outcome]) -> str:
+    """One row per kind of try."""
+    columns: tuple[str, ...] = ("kind", "tries", *GOOD, "failures", *BAD)
+    rows = [columns]
+    for kind in (*dict.fromkeys(outcome.kind for outcome in outcomes), "all"):
+        mine = [outcome for outcome in outcomes if kind in (outcome.kind, "all")]
+        count = Counter(outcome.verdict for outcome in mine)
+        failures = sum(count[verdict] for verdict in BAD)
+        rows.append((kind, *map(str, (len(mine), *(count[it] for it in GOOD), failures, *(count[it] for it in BAD)))))
+    widths = [max(len(row[column]) for row in rows) for column in range(len(columns))]
+    return "\n".join("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
+
+
+def failures(outcomes: Sequence[Outcome]) -> str:
+    """Failures that share a verdict and a place are one entry: how many, where, and the shortest of them."""
+    groups: dict[tuple[str, str, str, str], list[Outcome]] = defaultdict(list)
+    for outcome in outcomes:
+        if not outcome.good:
+            words = re.sub(r"[0-9a-f]{4,}", "#", outcome.words + outcome.title.partition(":")[0])
+            same_words = "" if outcome.where else words
+            groups[outcome.kind, outcome.verdict, outcome.where, same_words].append(outcome)
+    entries = []
+    for (kind, verdict, where, _), members in sorted(groups.items(), key=lambda item: -len(item[1])):
+        shortest = min(members, key=lambda outcome: len(outcome.title))
+        entries.append(
+            f"{len(members)} x {verdict} in {kind}: {where}\n    {shortest.words}\n"
+            f"    --kind {kind} --case {shortest.index}: {shortest.title[:400]}"
+        )
+    return "\n".join(entries)

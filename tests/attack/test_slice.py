@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.attack.outcome import Outcome, RefusalError, WrongError, verdict_of
-from tests.attack.report import failures, table
+from tests.attack.outcome import Outcome, RefusalError, WrongError, failures, table, verdict_of
 
 
 def test_a_slice_of_the_attack_ends_in_results_and_sentences() -> None:

@@ -22,7 +22,7 @@ from tokenloom.models.checkpoint import (
     read_checkpoint,
     write_checkpoint,
 )
-from tokenloom.support import temporary
+from tokenloom.support import files
 
 Break = Callable[[Path], object]
 
@@ -110,11 +110,11 @@ def test_a_checkpoint_written_again_and_killed_is_the_old_or_the_new_one(
 ) -> None:
     """The only checkpoint of a run, SIGKILL at lines at which names change."""
     if not exchanging:
-        monkeypatch.setattr(temporary, "_exchange", lambda first, second: False)
+        monkeypatch.setattr(files, "_exchange", lambda first, second: False)
     old = example(7)
     new = replace(old, tensors={group: {"weight": torch.ones(20_000)} for group in GROUPS})
     write_checkpoint(tmp_path, old)
-    for line in kills(lambda: write_checkpoint(tmp_path, new), "support/temporary.py", stride=4):
+    for line in kills(lambda: write_checkpoint(tmp_path, new), "support/files.py", stride=4):
         path, said = newest_intact(tmp_path)
         assert path is not None, f"killed at line {line}"
         assert not said

@@ -24,7 +24,7 @@ from tokenloom.noise import NOISES
 from tokenloom.posteriors import REPRESENTATIONS
 from tokenloom.schedules import SCHEDULES
 from tokenloom.sudoku.network import grid_relations
-from tokenloom.support import temporary
+from tokenloom.support import files
 
 FILES = ("config.json", "model.safetensors")
 Config = dict[str, Any]
@@ -194,11 +194,11 @@ def test_a_model_whose_saving_is_killed_loads_as_the_old_or_the_new_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """SIGKILL at every line at which names change, without the call that exchanges two of them."""
-    monkeypatch.setattr(temporary, "_exchange", lambda first, second: False)
+    monkeypatch.setattr(files, "_exchange", lambda first, second: False)
     old, new = small_model(about=tl.About(step=1)), small_model(tl.Masked(3), about=tl.About(step=2))
     folder, steps = tmp_path / "model", set()
     old.save(folder)
-    for _ in kills(lambda: new.save(folder), "support/temporary.py", stride=5):
+    for _ in kills(lambda: new.save(folder), "support/files.py", stride=5):
         steps.add(tl.load(folder).about.step)
         old.save(folder)
         assert os.listdir(tmp_path) == ["model"]
@@ -215,7 +215,7 @@ def test_a_save_that_is_interrupted_leaves_the_earlier_model(tmp_path: Path, mon
             raise KeyboardInterrupt
         rename(source, target)
 
-    monkeypatch.setattr(temporary, "_exchange", lambda first, second: False)
+    monkeypatch.setattr(files, "_exchange", lambda first, second: False)
     monkeypatch.setattr(os, "rename", interrupted)
     with pytest.raises(KeyboardInterrupt):
         small_model(tl.Uniform(5)).save(tmp_path / "model")

@@ -7,12 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.killing import kills
-from tokenloom.support import files, temporary
-from tokenloom.support.files import check_ours, check_writable, replacing, write_json, write_text
-from tokenloom.support.temporary import HOST, recover, tidy
+from tokenloom.support import files
+from tokenloom.support.files import HOST, check_ours, check_writable, recover, replacing, tidy, write_json, write_text
 
 PARTS = ("one", "two")
-WRITERS = ("support/files.py", "support/temporary.py")
 
 
 @pytest.fixture(autouse=True)
@@ -39,10 +37,10 @@ def test_a_folder_killed_while_it_is_written_is_the_old_or_the_new_one(
 ) -> None:
     """SIGKILL at every other line of the writer, with the call that exchanges two names and without it."""
     if not exchanging:
-        monkeypatch.setattr(temporary, "_exchange", lambda first, second: False)
+        monkeypatch.setattr(files, "_exchange", lambda first, second: False)
     folder, seen = tmp_path / "folder", set()
     write_folder(folder, "old")
-    for line in kills(lambda: write_folder(folder, "new"), *WRITERS, stride=2):
+    for line in kills(lambda: write_folder(folder, "new"), "support/files.py", stride=2):
         (word, *_) = found = read_folder(recover(folder))
         assert found in (["old"] * 2, ["new"] * 2), f"killed at line {line}"
         seen.add(word)
@@ -55,7 +53,7 @@ def test_a_folder_killed_while_it_is_written_is_the_old_or_the_new_one(
 def test_a_file_killed_while_it_is_written_is_the_old_or_the_new_one(tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     write_text(path, "old")
-    for _ in kills(lambda: write_text(path, "new"), *WRITERS, stride=2):
+    for _ in kills(lambda: write_text(path, "new"), "support/files.py", stride=2):
         assert path.read_text() in ("old", "new")
         write_text(path, "between")
         assert os.listdir(tmp_path) == ["config.json"]

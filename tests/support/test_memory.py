@@ -22,9 +22,7 @@ def test_a_container_has_no_more_than_its_limit(tmp_path: Path, monkeypatch: pyt
 def test_what_is_too_large_gets_its_size_and_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "machine_memory", lambda: 24_000_000_000)
     check_memory(24e9, "a network", "make it smaller")
-    with pytest.raises(
-        ValueError, match=r"^a network needs about 25.0 GB, and this machine has 24.0 GB; make it smaller"
-    ):
+    with pytest.raises(ValueError, match=r"^a network needs about 25.0 GB, .* 24.0 GB; make it smaller"):
         check_memory(25e9, "a network", "make it smaller")
     with pytest.raises(ValueError, match=r"about 1\.0e\+12 GB"):
         check_memory(10**21, "a network", "make it smaller")

@@ -16,7 +16,7 @@ from tests.cli.helpers import Shell
 from tests.training.helpers import TINY, tiny, train, weights
 from tokenloom.models.checkpoint import FILES, read_checkpoint, write_checkpoint
 from tokenloom.models.store import load_model
-from tokenloom.support.temporary import HOST
+from tokenloom.support.files import HOST
 from tokenloom.training import loop
 from tokenloom.training.lock import locked
 from tokenloom.training.reporting import Reporter

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.web.helpers import Client, running
-from tests.web.pages import Opened
+from tests.web.helpers import Client, Opened, running
 from tokenloom.web.app import Playground
 from tokenloom.web.library import Library
 from tokenloom.web.limits import Limits

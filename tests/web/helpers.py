@@ -1,9 +1,10 @@
-"""A visitor without a browser."""
+"""A visitor, with a browser and without one."""
 
 import http.client
 import json
+import socket
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -14,12 +15,15 @@ import torch
 
 import tokenloom as tl
 from tokenloom.web.app import Playground
-from tokenloom.web.serving import Address, Server
+from tokenloom.web.serving import Server, listen, url_of
 
 PUZZLE = "53..7....6..195....98....6.8...6...34..8.3..17...2...6.6....28....419..5....8..79"
 HELD = [(index, int(digit) - 1) for index, digit in enumerate(PUZZLE) if digit != "."]
 TINY = "sudoku4-udm-loo"
 Answer = tuple[int, dict[str, Any]]
+LANE = "[data-lane=A]"
+Opened = Callable[..., Any]
+"""Opens a page in the browser."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,11 @@ class Client:
         assert status >= 400, answer
         return str(answer["sentence"])
 
+    def connect(self) -> socket.socket:
+        """A connection on which anything may be sent."""
+        address = urlsplit(self.url)
+        return socket.create_connection((str(address.hostname), address.port or 80), timeout=20)
+
     def lines(self, **values: Any) -> Iterator[dict[str, Any]]:
         """The lines of a drawing as they come."""
         with self.open("/api/draw", json.dumps(values).encode()) as answer:
@@ -72,17 +81,22 @@ class Client:
 @contextmanager
 def running(playground: Playground) -> Iterator[Client]:
     """A visitor of a server that runs in the background, on a free port."""
-    address, started = Address(port=0), threading.Event()
+    started = threading.Event()
     server = Server(playground, started.set)
-    with address.bind() as bound:
+    with listen("127.0.0.1", 0) as bound:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
         thread.start()
         try:
             assert started.wait(30)
-            yield Client(address.url(bound))
+            yield Client(url_of(bound, "127.0.0.1"))
         finally:
             server.should_exit = True
             thread.join(10)
+
+
+def state_of(frame: dict[str, Any]) -> dict[str, Any]:
+    """The state of a frame, as the page sends it back."""
+    return {key: frame[key] for key in ("tokens", "t", "aux", "marked")}
 
 
 def states(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -126,3 +140,18 @@ def given(held: Sequence[tuple[int, int]], length: int) -> tuple[torch.Tensor, t
     known = dict(held)
     tokens = torch.tensor([known.get(position, 0) for position in range(length)])
     return tokens, torch.tensor([position in known for position in range(length)])
+
+
+def tokens(page: Any, lane: str = LANE) -> list[int | None]:
+    found: list[int | None] = json.loads(page.get_attribute(lane, "data-tokens"))
+    return found
+
+
+def play(page: Any, button: str = "#go") -> None:
+    page.click(button)
+    page.wait_for_selector(f"{LANE}[data-state=done]")
+    page.wait_for_selector("#go:text-is('Play')")
+
+
+def cell(page: Any, position: int) -> Any:
+    return page.locator(f"{LANE} [data-position='{position}']")

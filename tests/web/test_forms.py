@@ -34,13 +34,7 @@ def test_a_sampler_that_somebody_registers_appears_with_its_form_and_draws(clien
         (lazy,) = [kernel for kernel in found["samplers"] if kernel["name"] == "lazy"]
         assert lazy["about"] == "Waits, and then steps."
         rest, mood, twice = lazy["options"]
-        assert rest == {
-            "name": "rest",
-            "help": "How long it waits.",
-            "optional": False,
-            "default": 0.5,
-            "kind": "number",
-        }
+        assert rest == {"name": "rest", "help": "How long it waits.", "default": 0.5, "kind": "number"}
         assert mood["choices"] == ["calm", "hasty"]
         assert (twice["kind"], twice["help"]) == ("flag", "")
         lines = client.draw(model=TINY, sampling={"sampler": "lazy:rest=0.1,mood=hasty,twice=true", "steps": 3})

@@ -4,7 +4,6 @@ import asyncio
 import gc
 import json
 import os
-import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +17,6 @@ from tokenloom.web import app
 from tokenloom.web.app import Playground
 from tokenloom.web.library import Library
 from tokenloom.web.limits import Limits
-from tokenloom.web.workers import Job
 
 STATUS = Path("/proc/self/statm")
 
@@ -32,11 +30,8 @@ def test_beyond_the_limit_a_request_is_refused_with_a_sentence_and_the_others_ar
     playground = Playground(Library([TINY]), Limits(workers=1, waiting=3))
     open_gate = threading.Event()
 
-    def wait(job: Job) -> None:
-        open_gate.wait(20)
-
     async def hold_the_worker() -> None:
-        playground.drawing.start(wait)
+        playground.drawing.start(lambda job: open_gate.wait(20))
 
     with running(playground) as client, ThreadPoolExecutor(12) as pool:
         pool.submit(lambda: asyncio.run(hold_the_worker())).result()  # a browser's loop may run in this thread
@@ -59,24 +54,19 @@ def test_beyond_the_limit_a_request_is_refused_with_a_sentence_and_the_others_ar
 def test_questions_of_those_who_left_are_not_worked_through() -> None:
     """Twenty visitors ask while the worker is held, and close their connections: the worker answers none of them."""
     playground = Playground(Library([TINY]), Limits(waiting=40))
-    begun, open_gate, answered = threading.Event(), threading.Event(), []
+    open_gate, answered = threading.Event(), []
 
     def describe(*asked: object) -> dict[str, object]:
         answered.append(asked)
         return {}
 
-    def hold() -> None:
-        begun.set()
-        open_gate.wait(20)
-
     body = json.dumps({"model": TINY}).encode()
     head = "POST /api/describe HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
     with running(playground) as client, pytest.MonkeyPatch.context() as patched:
         patched.setattr(app, "describe", describe)
-        held = playground.asking._pool.submit(hold)
-        assert begun.wait(20)
+        held = playground.asking._pool.submit(open_gate.wait, 20)
         for _ in range(20):
-            with socket.create_connection(client.host.split(":"), timeout=20) as connection:  # type: ignore[arg-type]
+            with client.connect() as connection:
                 connection.sendall(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
                 while not playground.asking.inside:
                     time.sleep(0.01)

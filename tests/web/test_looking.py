@@ -7,18 +7,17 @@ import pytest
 import torch
 
 import tokenloom as tl
-from tests.web.helpers import TINY, Client, loaded, posteriors, states
+from tests.web.helpers import TINY, Client, loaded, posteriors, state_of, states
 from tokenloom.drawing.truncation import Truncation, truncate
 
 
-def state_of(client: Client, name: str, process: str | None = None, step: int = 3) -> dict[str, Any]:
-    frame = states(client.draw(model=name, process=process, sampling={"steps": 6}, seed=2))[step]
-    return {key: frame[key] for key in ("tokens", "t", "aux", "marked")}
+def halfway(client: Client, name: str, process: str | None = None) -> dict[str, Any]:
+    return state_of(states(client.draw(model=name, process=process, sampling={"steps": 6}, seed=2))[3])
 
 
 @pytest.mark.parametrize("process", ["uniform", "masked", "hybrid"])
 def test_the_three_laws_of_a_token_are_those_of_the_conversions(client: Client, process: str) -> None:
-    name, state = f"sudoku@{process}", state_of(client, "sudoku", process)
+    name, state = f"sudoku@{process}", halfway(client, "sudoku", process)
     position = next((place for place, token in enumerate(state["tokens"]) if token >= 9), 40)  # a mask, if any
     noisy, mu, nu = posteriors(name, state["tokens"], state["t"])
     gibbs = tl.conditional_log_probs(nu, noisy, loaded(name).process)
@@ -33,7 +32,7 @@ def test_the_three_laws_of_a_token_are_those_of_the_conversions(client: Client, 
 
 
 def test_what_top_p_cuts_is_what_truncation_cuts_on_each(client: Client) -> None:
-    state = state_of(client, "shakespeare-udm-loo")
+    state = halfway(client, "shakespeare-udm-loo")
     sampling = {"top_p": 0.6, "temperature": 1.3}
     laws = client.ask("look", model="shakespeare-udm-loo", state=state, position=7, sampling=sampling)["laws"]
     _, mu, nu = posteriors("shakespeare-udm-loo", state["tokens"], state["t"])

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import tokenloom as tl
-from tests.web.helpers import Client, running, states
+from tests.web.helpers import Client, running, state_of, states
 from tokenloom.models.tokenizer import Characters
 from tokenloom.nn import CausalTransformer, DiT, TransformerConfig
 from tokenloom.web.app import Playground
@@ -65,7 +65,7 @@ def test_a_masked_string_is_filled_in_where_it_is_blank(brought: Client, folders
     assert text.startswith("CC(=O)")
     assert text[8:12] == "<C>&"
     mask, frame = LETTERS.vocab_size, states(lines)[2]
-    state = {key: frame[key] for key in ("tokens", "t", "aux", "marked")}
+    state = state_of(frame)
     assert mask in frame["tokens"]
     shown = brought.ask("look", model=name, state=state, position=0)["laws"]
     assert "this token reveals x_0" in shown["leave_one_out"]["reason"]

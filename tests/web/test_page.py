@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 import tokenloom as tl
-from tests.web.helpers import PUZZLE, TINY, alone, loaded, posteriors
-from tests.web.pages import LANE, Opened, cell, play, tokens
+from tests.web.helpers import LANE, PUZZLE, TINY, Opened, alone, cell, loaded, play, posteriors, tokens
 
 
 def test_the_posteriors_of_a_token_are_those_of_the_library(visit: Opened) -> None:

@@ -13,7 +13,6 @@ import pytest
 
 from tests.cli.helpers import refusal
 from tests.web.helpers import TINY, Client
-from tokenloom.web.serving import Address
 
 
 def test_a_port_that_is_taken_is_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
@@ -36,12 +35,6 @@ def test_without_the_extra_it_says_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     assert 'this needs the library uvicorn; run pip install "tokenloom[play]"' in refusal(capsys, "play")
-
-
-def test_the_url_is_one_that_a_browser_can_open() -> None:
-    for host, shown in (("127.0.0.1", "127.0.0.1"), ("0.0.0.0", "127.0.0.1")):
-        with Address(host, 0).bind() as bound:
-            assert Address(host, 0).url(bound) == f"http://{shown}:{bound.getsockname()[1]}/"
 
 
 def test_it_serves_says_where_warns_and_ends_quietly() -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.web.helpers import TINY, Client, running
+from tokenloom.cli.play import PlayConfig
 from tokenloom.web import app, serving
 from tokenloom.web import running as running_module
 from tokenloom.web.app import Playground
@@ -21,17 +22,15 @@ from tokenloom.web.guard import HEADERS
 from tokenloom.web.library import Library
 from tokenloom.web.limits import Limits
 from tokenloom.web.requests import Draw, Encode, Table, parse
-from tokenloom.web.serving import Address
+from tokenloom.web.serving import is_local
 
 STATIC = {file.name: file.read_text(encoding="utf-8") for file in (files("tokenloom.web") / "static").iterdir()}
 FOREIGN = ("http://evil.example", "null", "", "http://[", "http://[::1", "//", "http://127.0.0.1:99999999", "\xff")
 
 
 def test_only_this_machine_is_asked_for_by_default_and_others_are_warned_of() -> None:
-    assert Address().host == "127.0.0.1"
-    local = ("127.0.0.1", "127.0.0.5", "::1", "localhost")
-    assert all(Address(host).is_local for host in local)
-    assert not any(Address(host).is_local for host in ("0.0.0.0", "::", "192.168.1.4", "example.org"))
+    assert all(map(is_local, (PlayConfig().host, "127.0.0.1", "127.0.0.5", "::1", "localhost")))
+    assert not any(map(is_local, ("0.0.0.0", "::", "192.168.1.4", "example.org")))
 
 
 @pytest.mark.parametrize("path", ["/", "/static/app.js", "/static/style.css", "/api/models", "/nothing"])
@@ -86,7 +85,7 @@ def test_no_field_of_a_sampler_reaches_a_file(client: Client, tmp_path: Path) ->
 
 def test_ten_megabytes_are_refused_while_they_arrive(client: Client) -> None:
     limit = Limits().body
-    with socket.create_connection(client.host.split(":"), timeout=20) as connection:  # type: ignore[arg-type]
+    with client.connect() as connection:
         head = f"POST /api/encode HTTP/1.1\r\nhost: {client.host}\r\ncontent-type: application/json\r\n"
         connection.sendall(f"{head}content-length: 10000000\r\n\r\n".encode())
         sent = 0
@@ -107,8 +106,7 @@ def test_a_request_that_stops_in_its_header_is_closed(client: Client, monkeypatc
     monkeypatch.setattr(serving.ImpatientProtocol, "patience", 1.0)
     whole = f"GET /api/models HTTP/1.1\r\nhost: {client.host}\r\n\r\n".encode()
     with ExitStack() as stack:
-        address = client.host.split(":")
-        sockets = [stack.enter_context(socket.create_connection(address, timeout=20)) for _ in range(4)]  # type: ignore[arg-type]
+        sockets = [stack.enter_context(client.connect()) for _ in range(4)]
         for connection, part in zip(sockets, (b"", whole[:30], whole + whole[:30], whole[:30]), strict=True):
             connection.sendall(part)
         time.sleep(0.3)
@@ -131,7 +129,7 @@ def test_a_request_that_stops_in_its_header_is_closed(client: Client, monkeypatc
         (b'{"model": "x", "seed": 99999999999999999999999}', "does not fit 64 bits"),
         (b'{"model": "x", "sampling": {"stepps": 3}}', "did you mean steps"),
         (b'{"model": "x", "sampling": {"temperature": NaN}}', "NaN is not a finite number"),
-        (b'{"model": "x", "sampling": 5}', "sampling must be a JSON object"),
+        (b'{"model": "x", "sampling": 5}', "the option sampling of the request must be an object, got 5"),
         (b'{"model": "x", "sampling": null}', "the option sampling of the request"),
         (b'{"model": "x", "held": [[1]]}', "the option held of the request"),
         (b'{"model": "x", "held": [["a", 1]]}', "a pair (a whole number, a whole number), got [['a', 1]]"),
@@ -198,9 +196,7 @@ def test_the_page_brings_everything_itself_and_writes_no_markup() -> None:
     assert {*linked, *modules} <= set(STATIC)
 
 
-def test_no_connection_leaves_the_machine(
-    client: Client, playground: Playground, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_connection_leaves_the_machine(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     reached: list[Any] = []
     connect = socket.socket.connect
 
@@ -219,7 +215,7 @@ def test_no_connection_leaves_the_machine(
 def test_a_library_knows_its_own_names_only() -> None:
     library = Library([TINY])
     assert list(library) == [TINY]
-    assert library[TINY].run() is library[TINY].run()  # loaded once
+    assert library[TINY].model() is library[TINY].model()  # loaded once
     with pytest.raises(ValueError, match="there is no model 'sudoku' here; did you mean sudoku4-udm-loo"):
         library["sudoku"]
     with pytest.raises(ValueError, match="named twice"):

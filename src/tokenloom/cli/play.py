@@ -41,22 +41,19 @@ def play(config: Annotated[PlayConfig, tyro.conf.arg(name="")]) -> None:
     from tokenloom.web.app import Playground
     from tokenloom.web.library import Library
 
-    console, address = Console(), serving.Address(config.host, config.port)
-    bound = address.bind()
-    try:
+    console = Console()
+    with serving.listen(config.host, config.port) as bound:
         with console.status("loading the models"):
             library = Library(config.models)
             serving.warm_up(library, config.limits)
-        url = address.url(bound)
+        url = serving.url_of(bound, config.host)
 
         def ready() -> None:
             console.print(f"[bold]{url}[/]  {counted(len(library), 'model')}; Ctrl-C ends it", highlight=False)
-            if not address.is_local:
+            if not serving.is_local(config.host):
                 sentence = serving.OPEN.format(address=f"{config.host}:{bound.getsockname()[1]}")
                 console.print(f"[yellow]beware:[/] {escape(sentence)}", highlight=False, soft_wrap=True)
             if config.open:
                 webbrowser.open(url)
 
         serving.Server(Playground(library, config.limits, config.names), ready).run(sockets=[bound])
-    finally:
-        bound.close()

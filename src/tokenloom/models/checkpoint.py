@@ -15,9 +15,8 @@ from safetensors.torch import save
 from torch import Tensor
 
 from tokenloom.models.tensors import check_header, read_tensors
-from tokenloom.support.files import json_text, replacing
+from tokenloom.support.files import discard, json_text, replacing, tidy
 from tokenloom.support.reading import file_sum, read_json
-from tokenloom.support.temporary import discard, tidy
 
 MANIFEST, STATE = "manifest.json", "state.json"
 GROUPS = ("model", "ema", "optimiser")

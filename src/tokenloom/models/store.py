@@ -36,10 +36,9 @@ from tokenloom.posteriors import REPRESENTATIONS
 from tokenloom.process import Process
 from tokenloom.schedules import SCHEDULES, Schedule
 from tokenloom.support.about import About
-from tokenloom.support.files import check_ours, json_text, replacing
+from tokenloom.support.files import check_ours, json_text, recover, replacing
 from tokenloom.support.reading import file_sum, kind_of, parse_json, read_json
 from tokenloom.support.registry import build
-from tokenloom.support.temporary import recover
 from tokenloom.support.words import nearest
 
 FORMAT, OLDEST = 3, 2

@@ -3,10 +3,11 @@
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 OFTEN, SELDOM, AT_FIRST = 1.5, 10.0, 30.0
 """Seconds between two lines in the first `AT_FIRST` seconds, and afterwards."""
@@ -16,40 +17,31 @@ class Display:
     """A status that stays until it changes; of nested ones the innermost is visible."""
 
     def __init__(self, console: Console) -> None:
+        columns = (SpinnerColumn(), BarColumn(20), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
         self.console = console
-        self._text, self._share, self._since = "", 0.0, 0.0  # the time is 0 outside every status
-        self._bar: tuple[Progress, TaskID] | None = None
+        self._bars = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
 
     @contextmanager
     def status(self, text: str) -> Iterator[None]:
         """Display a text, with its age, until the block ends."""
-        before = self._text, self._share, self._since
-        shown = nullcontext() if self._since else self._moving() if self.console.is_terminal else self._printing()
+        outer, status = self._bars.tasks[-1:], self._printing() if self._bars.disable else self._bars
+        shown: AbstractContextManager[Any] = nullcontext() if outer else status
+        for task in outer:
+            self._bars.update(task.id, visible=False)
+        inner = self._bars.add_task(text, total=None)
+        self.update(text, outer[0].completed if outer else 0.0)
         try:
             with shown:
-                self._since = time.monotonic()
-                self.update(text, self._share)
                 yield
         finally:
-            self._text, self._share, self._since = before
-            self.update(self._text, self._share)
+            self._bars.remove_task(inner)
+            for task in outer:
+                self._bars.update(task.id, visible=True)
 
     def update(self, text: str, share: float) -> None:
         """Change the text and the share of the work that is done."""
-        self._text, self._share = text, share
-        if self._bar is not None:
-            progress, task = self._bar
-            progress.update(task, description=text, completed=share, total=1.0 if share else None)
-
-    @contextmanager
-    def _moving(self) -> Iterator[None]:
-        columns = (SpinnerColumn(), BarColumn(20), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
-        with Progress(*columns, console=self.console, transient=True) as progress:
-            self._bar = progress, progress.add_task("", total=None)
-            try:
-                yield
-            finally:
-                self._bar = None
+        for task in self._bars.tasks[-1:]:
+            self._bars.update(task.id, description=text, completed=share, total=1.0 if share else None)
 
     @contextmanager
     def _printing(self) -> Iterator[None]:
@@ -57,8 +49,9 @@ class Display:
 
         def lines() -> None:
             while not over.wait(OFTEN if time.monotonic() - began < AT_FIRST else SELDOM):
-                done = f"{self._share:4.0%}  " if self._share else ""
-                line = f"{done}{self._text}  ({time.monotonic() - self._since:.0f} s)"
+                task = self._bars.tasks[-1]
+                done = f"{task.completed:4.0%}  " if task.completed else ""
+                line = f"{done}{task.description}  ({task.elapsed:.0f} s)"
                 self.console.print(line, highlight=False, markup=False, soft_wrap=True)
 
         thread = threading.Thread(target=lines, daemon=True)

@@ -2,11 +2,23 @@
 
 A writer fills a temporary beside the name, waits until it is on the disk, and gives it the name in one step.  So a
 kill or a full disk at any instant leaves the old or the new content, whole.
+
+    .<stem>-partial-<host>-<process>-<random><suffix>   being written, or no longer needed: it may be removed
+    .<stem>-old-<host>-<process>-<random><suffix>       the complete old folder, while the new one takes its place
+
+The name says which process made it: what a dead one left is removed, what a living one writes is left alone.
 """
 
+import ctypes
+import hashlib
 import json
 import math
 import os
+import re
+import secrets
+import shutil
+import socket
+import sys
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from fnmatch import fnmatchcase
@@ -14,7 +26,14 @@ from pathlib import Path
 from typing import Any
 
 from tokenloom.support.reading import kind_of
-from tokenloom.support.temporary import put, temporary, tidy
+
+HOST = hashlib.sha256(socket.gethostname().encode()).hexdigest()[:6]
+NAME = re.compile(r"\.(.+)-(partial|old)-([0-9a-f]{6})-([0-9]{1,9})-[0-9a-f]{8}(\.[^.]+|)")
+CURRENT_FOLDER, EXCHANGE = -100, 2
+"""AT_FDCWD and RENAME_EXCHANGE of renameat2(2)."""
+
+_mine: set[str] = set()
+"""Names in use by this process; one with its number may have lived before it, as in a restarted container."""
 
 
 @contextmanager
@@ -32,10 +51,50 @@ def replacing(path: Path, remedy: str = "choose another folder with --out") -> I
             yield partial
             for part in (*partial.rglob("*"), partial):
                 _flush(part)
-            put(partial, path)
+            if not (partial.is_dir() and path.is_dir()):
+                os.replace(partial, path)
+            elif not _exchange(partial, path):
+                with temporary(path, "old") as old:  # at every instant the name, or what `recover` finds, is whole
+                    os.rename(path, old)
+                    os.rename(partial, path)
             _flush(path.parent)
     except OSError as error:
         raise ValueError(f"cannot write {path}: {error.strerror or error}; {remedy}") from error
+
+
+@contextmanager
+def temporary(path: Path, word: str = "partial") -> Iterator[Path]:
+    """Give a free name beside `path`; what has it when the block ends is removed, unless it is the only copy."""
+    own = f"{HOST}-{os.getpid()}-{secrets.token_hex(4)}"  # several processes and threads may write a path at once
+    beside = path.with_name(f".{path.stem}-{word}-{own}{path.suffix}")
+    _mine.add(beside.name)
+    try:
+        yield beside
+    finally:
+        _mine.discard(beside.name)
+        _settle(beside)
+
+
+def tidy(folder: Path, name: str | None = None) -> None:
+    """Finish or remove the interrupted writes of dead processes in a folder, all or those of one name."""
+    with suppress(OSError, ValueError):  # an absent folder, one that is not ours to change, or an impossible name
+        for entry in os.listdir(folder):
+            found = NAME.fullmatch(entry)
+            if found is not None and name in (None, found[1] + found[5]) and not _alive(found):
+                _settle(folder / entry)
+
+
+def recover(path: Path) -> Path:
+    """Return the path, restored if a killed writer had renamed it."""
+    if not os.path.lexists(path):
+        tidy(path.parent, path.name)
+    return path
+
+
+def discard(path: Path) -> None:
+    """Remove a folder: it loses its name first, so a kill in between leaves no half of it under that name."""
+    with suppress(OSError), temporary(path) as hidden:
+        os.rename(path, hidden)
 
 
 def _flush(path: Path) -> None:
@@ -48,6 +107,40 @@ def _flush(path: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def _exchange(first: Path, second: Path) -> bool:
+    """Swap two names in one step; False where the system or the disk has no such call."""
+    if sys.platform != "linux":
+        return False
+    call = getattr(ctypes.CDLL(None), "renameat2", None)
+    names = (CURRENT_FOLDER, os.fsencode(first), CURRENT_FOLDER, os.fsencode(second))
+    return call is not None and call(*names, EXCHANGE) == 0
+
+
+def _settle(beside: Path) -> None:
+    """Remove a temporary; an old folder whose name is free is put back instead."""
+    found = NAME.fullmatch(beside.name)
+    with suppress(OSError):
+        if found and found[2] == "old" and not os.path.lexists(beside.with_name(found[1] + found[5])):
+            os.rename(beside, beside.with_name(found[1] + found[5]))
+        elif beside.is_dir() and not beside.is_symlink():
+            shutil.rmtree(beside, ignore_errors=True)
+        else:
+            beside.unlink()
+
+
+def _alive(found: re.Match[str]) -> bool:
+    """Return whether the process that made the name may still be at work."""
+    if found[3] != HOST or os.name == "nt":  # it cannot be known; Windows has no signal 0
+        return True
+    if int(found[4]) == os.getpid():
+        return found[0] in _mine
+    try:
+        os.kill(int(found[4]), 0)
+    except OSError as error:
+        return not isinstance(error, ProcessLookupError)  # it lives, though it may belong to another user
+    return True
 
 
 def check_target(path: Path) -> None:

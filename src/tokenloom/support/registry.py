@@ -15,12 +15,12 @@ import inspect
 import pkgutil
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from importlib.metadata import EntryPoint, entry_points
 from types import NoneType, UnionType
 from typing import Any, Generic, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from tokenloom.support.typed import JSON_WORDS, check_type, in_words
+from tokenloom.support.typed import JSON_WORDS, check_type, fits, in_words
 from tokenloom.support.words import nearest
 
 Entry = TypeVar("Entry")
@@ -160,14 +160,21 @@ def _path(part: Any) -> str:
 
 
 def build(part: Callable[..., Part], values: Mapping[str, Any], what: str, **fixed: Any) -> Part:
-    """Build a part from JSON values, in which lists are tuples; an unknown option is answered with the nearest one."""
-    known = options_of(part, fixed)
+    """Build a part from JSON values; an unknown option is answered with the nearest one.
+
+    A list is a tuple there, and an object a dataclass.
+    """
+    known, options = options_of(part, fixed), dict(values)
     for key, value in values.items():
         if key not in known:
             raise ValueError(f"{what} has no option {key!r}; {nearest(key, known)}")
+        kinds: list[Any] = [kind for kind in kinds_of(known[key]) if is_dataclass(kind)]
+        if kinds and isinstance(value, dict):
+            value = build(kinds[0], value, f"{key} of {what}")
         check_type(f"the option {key} of {what}", value, known[key], JSON_WORDS)
+        options[key] = _converted(value, known[key])
     try:
-        return part(**{key: _converted(value, known[key]) for key, value in values.items()}, **fixed)
+        return part(**options, **fixed)
     except ValueError:
         raise
     except Exception as error:  # of a constructor that does not expect values from a file
@@ -186,31 +193,26 @@ def required_of(part: Callable[..., Any]) -> list[str]:
     return [item.name for item in found if item.default is inspect.Parameter.empty]
 
 
-def _converted(value: Any, kind: Any) -> Any:
+def kinds_of(hint: Any) -> tuple[Any, ...]:
+    """Return the types of a union, or the only one."""
+    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+
+
+def _converted(value: Any, hint: Any) -> Any:
     """Return a JSON value as an option stores it: a list as a tuple, and a whole number as a float if it should be."""
     if isinstance(value, list):
         return tuple(value)
-    kinds = _kinds(kind)
+    kinds = kinds_of(hint)
     return float(value) if type(value) is int and float in kinds and int not in kinds else value
 
 
-def _kinds(kind: Any) -> tuple[Any, ...]:
-    return get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
-
-
-def _parse(name: str, text: str, kind: Any) -> Any:
+def _parse(name: str, text: str, hint: Any) -> Any:
     """Return the value that a text means for one of the types that can be written as text."""
-    kinds = _kinds(kind)
-    choices: dict[str, Any] = {"none": None} if NoneType in kinds else {}
-    for each in kinds:
-        choices |= {choice: choice for choice in get_args(each)} if get_origin(each) is Literal else {}
-        choices |= {"true": True, "false": False} if each is bool else {}
-    if text in choices:
-        return choices[text]
-    readers = [reader for reader in (int, float, str) if reader in kinds]
-    for reader in readers:
-        with suppress(ValueError):
-            return reader(text)
-    if readers or choices.keys() - {"none"}:
-        raise ValueError(f"{name} must be {in_words(kind, TEXT_WORDS)}, got {text!r}")
+    words = {"none": None, "true": True, "false": False}
+    for read in (words.__getitem__, int, float, str):
+        with suppress(KeyError, ValueError):
+            if fits(value := read(text), hint):
+                return _converted(value, hint)
+    if any(kind in (bool, int, float, str) or get_origin(kind) is Literal for kind in kinds_of(hint)):
+        raise ValueError(f"{name} must be {in_words(hint, TEXT_WORDS)}, got {text!r}")
     raise ValueError(f"{name} cannot be given as text; pass an object in Python")

@@ -8,7 +8,7 @@ left to `checks.py`, which names the limits.  Nothing here loads PyTorch.
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from types import FunctionType, NoneType, UnionType
 from typing import Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -105,8 +105,9 @@ def in_words(hint: Any, words: Mapping[Any, str] = WORDS) -> str:
         return f"a sequence of {item[2:]}s" if inside[0] in (int, float, str) else f"a sequence, each item {item}"
     if hasattr(hint, "array_type"):
         return f"{TENSORS.get(hint.__name__.split('[')[0], 'a tensor')} of shape [{', '.join(hint.dim_str.split())}]"
-    plain = getattr(origin or hint, "__name__", str(hint))
-    return words.get(origin or hint, f"{'an' if plain[:1] in 'AEIOUaeiou' else 'a'} {plain}")
+    kind = dict if dict in words and is_dataclass(hint) else origin or hint
+    plain = getattr(kind, "__name__", str(hint))
+    return words.get(kind, f"{'an' if plain[:1] in 'AEIOUaeiou' else 'a'} {plain}")
 
 
 def _got(value: Any, wanted: str) -> str:

@@ -20,8 +20,7 @@ from tokenloom.models.checkpoint import Checkpoint, write_checkpoint
 from tokenloom.models.network import unwrapped
 from tokenloom.models.store import save_model
 from tokenloom.objectives.likelihood import Likelihood, Workers
-from tokenloom.support.files import write_json
-from tokenloom.support.temporary import tidy
+from tokenloom.support.files import tidy, write_json
 from tokenloom.support.words import counted
 from tokenloom.training.batches import training_batch, validate
 from tokenloom.training.build import check_batch

@@ -2,6 +2,7 @@
 
 import json
 import mimetypes
+import traceback
 from collections.abc import AsyncIterator, Callable, Iterable
 from importlib.resources import files
 from typing import Any
@@ -25,10 +26,11 @@ from tokenloom.web.requests import Draw, Encode, Look, Table, Which, parse
 from tokenloom.web.running import draw
 from tokenloom.web.states import encode
 from tokenloom.web.views import VIEWS
-from tokenloom.web.workers import CRASHED, Workers
+from tokenloom.web.workers import Job, Workers
 
 UPLOAD = 30
 """Seconds in which a request must have arrived."""
+CRASHED = "something went wrong inside the playground, and only this request is affected; the terminal says more"
 
 mimetypes.add_type("text/javascript", ".js")  # the registry of Windows may say text/plain, which browsers do not run
 
@@ -83,7 +85,17 @@ class Playground:
     async def _draw(self, request: Request) -> Response:
         asked = parse(await self._body(request), Draw)
         entry = self.library[asked.model]
-        job = self.drawing.start(lambda job: draw(asked, entry, self.limits, job))
+
+        def work(job: Job) -> None:
+            try:
+                draw(asked, entry, self.limits, job)
+            except ValueError as error:
+                job.write({"kind": "error", "sentence": str(error)})
+            except Exception:
+                traceback.print_exc()
+                job.write({"kind": "error", "sentence": CRASHED})
+
+        job = self.drawing.start(work)
 
         async def lines() -> AsyncIterator[str]:
             async for part in job.read(request.is_disconnected):

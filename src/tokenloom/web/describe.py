@@ -6,14 +6,14 @@ A kernel that somebody registers appears automatically, with a field for every o
 import inspect
 from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import cache
-from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin
 
 from docstring_parser import parse_from_object
 
 from tokenloom.process import Process
 from tokenloom.samplers import CORRECTORS, PREDICTORS, Kernel
-from tokenloom.support.registry import Registry, options_of
+from tokenloom.support.registry import Registry, kinds_of, options_of
 from tokenloom.web.library import Entry
 from tokenloom.web.limits import Limits
 
@@ -24,7 +24,7 @@ KINDS = {int: "whole", float: "number", bool: "flag", str: "text"}
 
 def describe(entry: Entry, process: str | None, limits: Limits) -> dict[str, Any]:
     """Describe one model under one process."""
-    model = entry.run(process).model
+    model = entry.model(process)
     size, law = model.process.vocab_size, model.process
     longest = min(limits.length, model.length or limits.length)
     masks = list(range(size, law.num_states)) + ([] if law.mask_in_vocabulary is None else [law.mask_in_vocabulary])
@@ -40,7 +40,6 @@ def describe(entry: Entry, process: str | None, limits: Limits) -> dict[str, Any
         "predicts": model.predicts.__name__,
         "causal": model.causal,
         "data": model.about.data,
-        "trained": model.about.step,
         "parameters": sum(part.numel() for part in model.parameters()),
         "pieces": {str(token): entry.decoder.piece(token) for token in range(size)} if size <= SMALL else {},
         "samplers": kernels(PREDICTORS, law),
@@ -59,7 +58,6 @@ def _kernel(kind: type[Kernel]) -> dict[str, Any]:
     return {
         "name": kind.name,
         "about": " ".join((inspect.getdoc(kind) or "").partition("\n\n")[0].split()),
-        "needs": kind.needs,
         "exact": kind().exact,
         "options": [option for item in fields(kind) if item.init and (option := _option(kind, item)) is not None],
     }
@@ -67,12 +65,9 @@ def _kernel(kind: type[Kernel]) -> dict[str, Any]:
 
 def _option(kind: type[Kernel], item: Field[Any]) -> dict[str, Any] | None:
     """Describe a field of the form; None for what cannot be written as text, such as a kernel inside another."""
-    hint, optional = options_of(kind)[item.name], False
-    if get_origin(hint) in (Union, UnionType):
-        kinds = [part for part in get_args(hint) if part is not NoneType]
-        optional, hint = len(kinds) < len(get_args(hint)), kinds[0]
-    shared = {"name": item.name, "help": field_help(kind).get(item.name, ""), "optional": optional}
-    shared["default"] = None if item.default is MISSING else item.default
+    hint = next(part for part in kinds_of(options_of(kind)[item.name]) if part is not NoneType)
+    default = None if item.default is MISSING else item.default
+    shared = {"name": item.name, "help": field_help(kind).get(item.name, ""), "default": default}
     if get_origin(hint) is Literal:
         return shared | {"kind": "choice", "choices": list(get_args(hint))}
     return shared | {"kind": KINDS[hint]} if hint in KINDS else None

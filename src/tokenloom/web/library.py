@@ -7,7 +7,7 @@ import os
 import threading
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from tokenloom.data.decoder import Decoder
 from tokenloom.data.view import decoder_of
 from tokenloom.models.bundled import bundled_names
 from tokenloom.models.model import DiffusionModel
-from tokenloom.models.opening import Run, open_run
+from tokenloom.models.opening import open_run
 from tokenloom.models.store import model_folder, under
 from tokenloom.support.words import nearest
 from tokenloom.web.views import VIEWS, View
@@ -33,49 +33,50 @@ class Entry:
     def __init__(self, name: str) -> None:
         self.name, self._lock = name, threading.Lock()
 
-    def run(self, process: str | None = None) -> Run:
+    def model(self, process: str | None = None) -> DiffusionModel:
         """Return the model under a process of `processes`, or its own; every thread gets the same one."""
         with self._lock:  # the first thread loads the model, the others wait for it
-            runs = self._runs
-        wanted = next(iter(runs)) if process is None else process
-        if wanted not in runs:
-            raise ValueError(f"{self.name} is not used under the process {wanted[:80]!r}; {nearest(wanted[:80], runs)}")
-        return runs[wanted]
+            models = self._models
+        wanted = next(iter(models)) if process is None else process
+        if wanted not in models:
+            raise ValueError(
+                f"{self.name} is not used under the process {wanted[:80]!r}; {nearest(wanted[:80], models)}"
+            )
+        return models[wanted]
 
     @cached_property
-    def _runs(self) -> dict[str, Run]:
-        """The run under its own process, then under others that its network supports and has seen the noise of."""
-        own = open_run(self.name)
-        runs = {own.model.process.name: own}
-        for name in PROCESSES if own.model.reads_evidence and "@" not in self.name else ():
-            if name not in runs and (model := _supported(own.model, name)) is not None:
-                runs[name] = replace(own, name=f"{own.name}@{name}", model=model)
-        return runs
+    def _models(self) -> dict[str, DiffusionModel]:
+        """The model under its own process, then under others that its network supports and has seen the noise of."""
+        own = open_run(self.name).model
+        models = {own.process.name: own}
+        if own.reads_evidence and "@" not in self.name:
+            with _FILTERS, warnings.catch_warnings():
+                warnings.simplefilter("error")
+                for name in [name for name in PROCESSES if name not in models]:
+                    with suppress(ValueError, Warning):
+                        models[name] = under(own, name)
+        return models
 
     @property
     def processes(self) -> list[str]:
         """Names of the processes it can be used under, its own first."""
-        return list(self._runs)
-
-    def loadable(self, process: str) -> str:
-        """Return the name by which `tokenloom.load` finds the model under a process."""
-        return self.name if process == self.processes[0] else f"{self.name}@{process}"
+        return list(self._models)
 
     @cached_property
     def decoder(self) -> Decoder:
         """Writes its sequences as text."""
-        return decoder_of(self.run().model)
+        return decoder_of(self.model())
 
     @property
     def view(self) -> View:
         """The view that is registered for its data, or one without rules."""
-        kind = str((self.run().model.about.source or {}).get("kind"))
+        kind = str((self.model().about.source or {}).get("kind"))
         return VIEWS[kind]() if kind in VIEWS else View()
 
     @property
     def layout(self) -> dict[str, Any]:
         """The layout of its sequences on the page: that of its view, a picture, text or numbers."""
-        found = self.view.layout(self.run().model.length)
+        found = self.view.layout(self.model().length)
         if found is None and self.decoder.side is not None:
             return {"kind": "pixels", "side": self.decoder.side}
         return found or {"kind": "text" if self.decoder.is_text else "numbers"}
@@ -93,7 +94,7 @@ class Library(dict[str, Entry]):
             raise ValueError(f"a model is named twice: {', '.join(names)}")
         super().__init__({name: Entry(name) for name in names or default_names()})
         for name in names:  # a wrong name is reported to the person who wrote it, not to the first visitor
-            self[name].run()
+            self[name].model()
 
     def __missing__(self, name: str) -> Entry:
         raise ValueError(f"there is no model {name[:80]!r} here; {nearest(name[:80], self)}")
@@ -104,13 +105,3 @@ def default_names() -> list[str]:
     found = sorted(Path("runs").iterdir()) if os.path.isdir("runs") else []
     runs = [str(path) for path in found if path.is_dir() and model_folder(path) is not None]
     return [*sorted(bundled_names(), key=lambda name: (name != FIRST, name)), *runs]
-
-
-def _supported(model: DiffusionModel, process: str) -> DiffusionModel | None:
-    """Return the model under a process; None where that raises an error or a warning."""
-    with _FILTERS, warnings.catch_warnings():
-        warnings.simplefilter("error")
-        try:
-            return under(model, process)
-        except (ValueError, Warning):
-            return None

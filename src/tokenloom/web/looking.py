@@ -37,7 +37,7 @@ def look(request: Look, entry: Entry, limits: Limits) -> dict[str, Any]:
     if request.state is None:
         raise ValueError("there is no state to look at; draw something first")
     check_within("length", len(request.state.tokens), limits.length, "look at a shorter sequence")
-    model, sampler = entry.run(request.process).model, request.sampling.sampler_value()
+    model, sampler = entry.model(request.process), request.sampling.sampler_value()
     if model.causal:
         raise ValueError("a causal model has no posterior given what follows a position")
     prepared = sampler.for_model(model).predictor.prepare(model)

@@ -4,7 +4,7 @@ A request is a JSON object whose fields are those of a dataclass; a field that i
 """
 
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 from tokenloom.samplers.options import SamplerOptions
 from tokenloom.support.reading import parse_json
@@ -82,22 +82,12 @@ class Table:
     process: Literal["uniform", "masked", "hybrid"] = "uniform"
 
 
-PARTS: dict[str, type[Any]] = {"sampling": SamplerOptions, "begin": State, "state": State}
-"""Fields of a request that are objects themselves."""
-
-
 def parse(body: bytes, kind: type[Asked]) -> Asked:
     """Return the request that a JSON text describes."""
     try:
         values = parse_json(body.decode())
     except ValueError as error:
         raise ValueError(f"the request is not JSON: {str(error)[:200]}") from None
-    return _built(kind, values, "the request")
-
-
-def _built(kind: type[Asked], values: Any, what: str) -> Asked:
     if not isinstance(values, dict):
-        raise ValueError(f"{what} must be a JSON object, got {type(values).__name__}")
-    given = [name for name in PARTS if values.get(name) is not None]
-    parts: dict[str, Any] = {name: _built(PARTS[name], values[name], name) for name in given}
-    return build(kind, values | parts, what)
+        raise ValueError(f"the request must be a JSON object, got {type(values).__name__}")
+    return build(kind, values, "the request")

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from tokenloom.data.decoder import Decoder
 from tokenloom.drawing.randomness import RowGenerators
 from tokenloom.evaluation.sizes import check_sampling
 from tokenloom.models.model import DiffusionModel
@@ -25,24 +26,25 @@ from tokenloom.state import Noisy
 from tokenloom.web.library import Entry
 from tokenloom.web.limits import Limits, check_within
 from tokenloom.web.requests import Draw, State
-from tokenloom.web.states import Pieces, given_of, noisy_of
+from tokenloom.web.states import given_of, noisy_of
 from tokenloom.web.views import View
-from tokenloom.web.workers import Job, StoppedError
+from tokenloom.web.workers import Job
 
 
 class Frames:
     """Writes the first row of every step to a job."""
 
-    def __init__(self, job: Job, pieces: Pieces, limits: Limits) -> None:
-        self.job, self.pieces, self.limits = job, pieces, limits
+    def __init__(self, job: Job, decoder: Decoder, limits: Limits) -> None:
+        self.job, self.decoder, self.limits = job, decoder, limits
         self.began = time.monotonic()
         self.attempt = 1
         self._last: Noisy | None = None
+        self._seen: set[int] = set()
 
     def __call__(self, step: Step) -> None:
         """Write one step; end the run if its reader is gone or its time is up."""
         if self.job.stop.is_set():
-            raise StoppedError
+            raise ValueError("this drawing was stopped")
         if time.monotonic() - self.began > self.limits.seconds:
             raise ValueError(
                 f"this took longer than {self.limits.seconds} seconds, the limit here; take fewer steps or shorter text"
@@ -69,14 +71,16 @@ class Frames:
             line["changes"] = [[position, row[position]] for position in changed]
             if noisy.aux is not None and before.aux is not None and not torch.equal(noisy.aux[0], before.aux[0]):
                 line["aux"] = aux
-        line["pieces"] = self.pieces.new(row)
+        new = set(row) - self._seen  # the text of a token is sent once, however often the token occurs
+        line["pieces"] = {str(token): self.decoder.piece(token) for token in sorted(new)}
+        self._seen |= new
         self._last = noisy
         self.job.write(line)
 
 
 def draw(request: Draw, entry: Entry, limits: Limits, job: Job) -> None:
     """Draw what is asked for, frame by frame."""
-    settings, model = request.sampling, entry.run(request.process).model
+    settings, model = request.sampling, entry.model(request.process)
     check_within("steps", settings.steps, limits.steps, "take fewer")
     check_within("tries", request.tries, limits.tries, "take fewer", least=0)
     length = length_of(model, len(request.begin.tokens) if request.begin is not None else request.length)
@@ -85,9 +89,10 @@ def draw(request: Draw, entry: Entry, limits: Limits, job: Job) -> None:
     sampler, note = settings.sampler_value(), None
     if request.held and not (model.causal or model.marks_given or model.process.reveals):
         sampler, note = replace(sampler, show_given="noised"), BIASED
-    lines = python_lines(request, sampler, entry.loadable(model.process.name), length, entry.view)
+    name = entry.name if model is entry.model() else f"{entry.name}@{model.process.name}"
+    lines = python_lines(request, sampler, name, length, entry.view)
     job.write({"kind": "start", "length": length, "note": note, "python": lines, "seed": request.seed})
-    frames, given = Frames(job, Pieces(entry.decoder), limits), given_of(request, length)
+    frames, given = Frames(job, entry.decoder, limits), given_of(request, length)
     if request.tries:
         result = entry.view.solve(model, sampler, request, given, frames, frames.next_try)
     else:
@@ -113,17 +118,16 @@ def _draw_once(
 
 def python_lines(request: Draw, sampler: Sampler, name: str, length: int, view: View) -> str:
     """Return a program that leaves the same sequence in `tokens`; a view writes the one that solves."""
-    settings = _settings(request, sampler)
+    settings = _settings(request.sampling.kernels, sampler)
     if request.tries:
         return view.program(request, settings, name, length)
-    lines, options = ["import tokenloom as tl"], [f"length={length}"]
+    lines, options = ["import tokenloom as tl", f"model = tl.load({name!r})"], [f"length={length}"]
     if request.held or request.begin is not None:
         lines.insert(0, "import torch")
-    lines.append(f"model = tl.load({name!r})")
     if request.held:
-        lines.append(f"held = {dict(request.held)!r}")
-        lines.append(f"given = torch.tensor([held.get(i, 0) for i in range({length})]), ")
-        lines[-1] += f"torch.tensor([i in held for i in range({length})])"
+        tokens = f"torch.tensor([held.get(i, 0) for i in range({length})])"
+        flags = f"torch.tensor([i in held for i in range({length})])"
+        lines += [f"held = {dict(request.held)!r}", f"given = {tokens}, {flags}"]
         options.append("given=given")
     if request.begin is not None:
         lines += _beginning(request.begin)
@@ -133,15 +137,13 @@ def python_lines(request: Draw, sampler: Sampler, name: str, length: int, view: 
     return "\n".join(lines) + "\n"
 
 
-def _settings(request: Draw, sampler: Sampler) -> str:
+def _settings(kernels: str, sampler: Sampler) -> str:
     """Return the arguments of `tl.Sampler.parse`, without those that have their default."""
-    asked = request.sampling
-    parts = [repr(asked.kernels), f"steps={asked.steps}"]
+    parts = [repr(kernels), f"steps={sampler.steps}"]
     if sampler.on is Denoiser and not sampler.changes_nothing:
         parts.append("on=tl.Denoiser")
     for name in ("temperature", "top_p", "top_k", "grid", "show_given"):
-        value = getattr(sampler if name == "show_given" else asked, name)
-        if value != getattr(Sampler, name):
+        if (value := getattr(sampler, name)) != getattr(Sampler, name):
             parts.append(f"{name}={value!r}")
     return ", ".join(parts)
 

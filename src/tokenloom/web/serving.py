@@ -5,7 +5,6 @@ import os
 import socket
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import h11
@@ -25,43 +24,37 @@ OPEN = (
 )
 
 
-@dataclass(frozen=True)
-class Address:
-    """The host and port to listen on."""
+def is_local(host: str) -> bool:
+    """Return whether only this machine can reach what listens on this host."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
-    host: str = "127.0.0.1"
-    port: int = 7337
 
-    @property
-    def is_local(self) -> bool:
-        """True if only this machine can reach it."""
-        try:
-            return self.host == "localhost" or ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that listens on the address."""
+    both = ":" in host and socket.has_dualstack_ipv6()  # :: is reached over IPv4 too
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, dualstack_ipv6=both)
+    except (OSError, OverflowError) as error:
+        reason = str(getattr(error, "strerror", error)).partition(" (while")[0]
+        raise ValueError(
+            f"cannot listen on {host}, port {port}: {reason}; choose another --port, or 0 for a free one"
+        ) from None
 
-    def bind(self) -> socket.socket:
-        """Return a socket that listens on the address."""
-        both = ":" in self.host and socket.has_dualstack_ipv6()  # :: is reached over IPv4 too
-        family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
-        try:
-            return socket.create_server((self.host, self.port), family=family, dualstack_ipv6=both)
-        except (OSError, OverflowError) as error:
-            reason = str(getattr(error, "strerror", error)).partition(" (while")[0]
-            raise ValueError(
-                f"cannot listen on {self.host}, port {self.port}: {reason}; choose another --port, or 0 for a free one"
-            ) from None
 
-    def url(self, bound: socket.socket) -> str:
-        """Return the URL to type into a browser."""
-        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
-        return f"http://{f'[{host}]' if ':' in host else host}:{bound.getsockname()[1]}/"
+def url_of(bound: socket.socket, host: str) -> str:
+    """Return the URL to type into a browser."""
+    shown = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return f"http://{f'[{shown}]' if ':' in shown else shown}:{bound.getsockname()[1]}/"
 
 
 def warm_up(library: Library, limits: Limits) -> None:
     """Divide the cores among the workers, and draw once, so that the first visitor does not wait for PyTorch."""
     torch.set_num_threads(max(1, (os.cpu_count() or 1) // limits.workers))
-    model = next(iter(library.values())).run().model
+    model = next(iter(library.values())).model()
     fit_threads(model, 1, model.length)
     Sampler(steps=1).run(model, 1, length=min(model.length or 1, 16) if model.tokenizer else None)
 

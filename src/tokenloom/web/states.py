@@ -4,48 +4,31 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from tokenloom.cli.given import read_given
-from tokenloom.data.decoder import Decoder
 from tokenloom.models.protocol import Model
-from tokenloom.process import Process
 from tokenloom.samplers.given import GivenTokens
 from tokenloom.state import Noisy
-from tokenloom.support.checks import check_time
 from tokenloom.types import Flags
 from tokenloom.web.library import Entry
 from tokenloom.web.limits import Limits
 from tokenloom.web.requests import Draw, Encode, State
 
 
-class Pieces:
-    """The texts of tokens, each sent once to a reader, however often the token occurs."""
-
-    def __init__(self, decoder: Decoder) -> None:
-        self._decoder = decoder
-        self._seen: set[int] = set()
-
-    def new(self, tokens: Iterable[int]) -> dict[str, str]:
-        """Return the texts of tokens that the reader has not seen yet, by id as JSON has it."""
-        fresh = set(tokens) - self._seen
-        self._seen |= fresh
-        return {str(token): self._decoder.piece(token) for token in sorted(fresh)}
-
-
 def encode(asked: Encode, entry: Entry, limits: Limits) -> dict[str, Any]:
     """Return the tokens of a text, null for a blank, up to the last one that is not blank."""
-    run = entry.run(asked.process)
-    length = min(limits.length, run.model.length or limits.length)
+    model = entry.model(asked.process)
+    length = min(limits.length, model.length or limits.length)
     if len(asked.text) > 16 * limits.length:
         raise ValueError(f"the text has {len(asked.text):,} characters; {16 * limits.length:,} are the limit here")
-    given, _ = read_given(run.model, None, asked.text, length)
+    given, _ = read_given(model, None, asked.text, length)
     assert given is not None
     tokens, flags = given[0].tolist(), given[1].tolist()
     cells = [token if flag else None for token, flag in zip(tokens, flags, strict=True)]
     while cells and cells[-1] is None:
         cells.pop()
-    return {"tokens": cells, "pieces": Pieces(entry.decoder).new(token for token in cells if token is not None)}
+    pieces = {str(token): entry.decoder.piece(token) for token in cells if token is not None}
+    return {"tokens": cells, "pieces": pieces}
 
 
 def noisy_of(state: State, model: Model) -> Noisy:
@@ -53,28 +36,23 @@ def noisy_of(state: State, model: Model) -> Noisy:
     if not state.tokens:
         raise ValueError("a state needs at least one token")
     process, tokens, t = model.process, torch.tensor([state.tokens]), torch.tensor([state.t], dtype=torch.float64)
-    check_time("the time of a state", t, tokens)
+    aux = process.auxiliary(tokens, torch.Generator())  # one of its own law, for its dtype
+    if (aux is None) != (state.aux is None):
+        wants = "has no auxiliary variable; leave it out" if aux is None else "needs its auxiliary variable"
+        raise ValueError(f"a state of {process.title} {wants}")
+    if aux is not None:
+        aux = torch.tensor([state.aux], dtype=torch.float64).to(aux.dtype)
     given = flags_at(state.marked, len(state.tokens)) if state.marked else None
-    noisy = Noisy(tokens, t, process.alpha(t), _auxiliary(state, process), given)
+    noisy = Noisy(tokens, t, process.alpha(t), aux, given)
     process.check_state(noisy)
     return noisy
 
 
-def _auxiliary(state: State, process: Process) -> Tensor | None:
-    """Return the auxiliary variable in the process's dtype: integers for U, floats for tau."""
-    like = process.prior(1, 1, torch.Generator().manual_seed(0)).aux
-    if (like is None) != (state.aux is None):
-        wants = "has no auxiliary variable; leave it out" if like is None else "needs its auxiliary variable"
-        raise ValueError(f"a state of {process.title} {wants}")
-    return None if like is None else torch.tensor([state.aux], dtype=torch.float64).to(like.dtype)
-
-
 def given_of(request: Draw, length: int) -> GivenTokens:
     """Return the held tokens, 0 elsewhere, and flags of their positions."""
-    held, tokens = dict(request.held), torch.zeros(length, dtype=torch.int64)
+    held = dict(request.held)
     flags = flags_at(held, length)[0]
-    tokens[list(held)] = torch.tensor(list(held.values()), dtype=torch.int64)
-    return tokens, flags
+    return torch.tensor([held.get(position, 0) for position in range(length)]), flags
 
 
 def flags_at(positions: Iterable[int], length: int) -> Flags:

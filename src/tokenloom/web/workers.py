@@ -1,14 +1,13 @@
 """Threads with a waiting line of limited length in front of them; beyond it, a request is refused with a sentence.
 
-A job writes lines for its reader and checks its `stop` between two steps.  A reader that goes away sets it, and a job
-that was stopped before its turn ends at once.
+A job writes lines for its reader and checks its `stop` between two steps.  A reader that goes away sets it; a job whose
+turn has not come leaves the line.
 """
 
 import asyncio
 import threading
-import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -22,15 +21,12 @@ PAUSE = 0.03
 """Seconds between two messages to one reader: whatever was written meanwhile goes out together."""
 PATIENCE = 0.25
 """Seconds after which a silent job checks whether its reader is still connected."""
-CRASHED = "something went wrong inside the playground, and only this request is affected; the terminal says more"
-
-
-class StoppedError(Exception):
-    """The reader of a job went away."""
 
 
 class Job:
     """Carries lines from a worker's thread to the event loop that reads them."""
+
+    work: Future[Any]
 
     def __init__(self) -> None:
         self.stop = threading.Event()
@@ -57,6 +53,7 @@ class Job:
                     await asyncio.sleep(PAUSE)
         finally:
             self.stop.set()
+            self.work.cancel()
 
 
 class Workers:
@@ -74,50 +71,33 @@ class Workers:
         self.inside: set[Job] = set()
         """Jobs that run or wait."""
 
-    def _enter(self) -> Job:
-        """Take a place in the line; only the event loop does, so nobody comes between the check and the place."""
+    def start(self, work: Callable[[Job], Any]) -> Job:
+        """Return a job whose lines can be read from now on; only the event loop starts one, so two take two places."""
         if len(self.inside) >= self._threads + self._waiting:
             sentence = f"{self._waiting} {self._what}s are waiting already, which is the limit; try again in a moment"
             raise HTTPException(503, sentence, {"retry-after": "2"})
         job = Job()
         self.inside.add(job)
-        return job
-
-    def start(self, work: Callable[[Job], None]) -> Job:
-        """Return a job whose lines can be read from now on; an error is its last line."""
-        job = self._enter()
         if (before := len(self.inside) - self._threads) > 0:
             job.write({"kind": "waiting", "before": before})
 
-        def run() -> None:
-            try:
-                if not job.stop.is_set():
-                    work(job)
-            except StoppedError:
-                pass
-            except ValueError as error:
-                job.write({"kind": "error", "sentence": str(error)})
-            except Exception:
-                traceback.print_exc()
-                job.write({"kind": "error", "sentence": CRASHED})
-            finally:
-                self.inside.discard(job)
-                job.write(None)
+        def end(work: Future[Any]) -> None:
+            self.inside.discard(job)
+            job.write(None)
 
-        self._pool.submit(run)
+        job.work = self._pool.submit(work, job)
+        job.work.add_done_callback(end)
         return job
 
     async def ask(self, question: Callable[[], Result], gone: Callable[[], Awaitable[bool]]) -> Result:
         """Answer one question in a thread, unless who asked is `gone` before its turn."""
-        job, work = self._enter(), self._pool.submit(question)
-        work.add_done_callback(lambda _: self.inside.discard(job))
-        answer = asyncio.wrap_future(work)
-        while not answer.done():
-            await asyncio.wait([answer], timeout=PATIENCE)
-            if not answer.done() and await gone():
-                answer.cancel()
-                raise ClientDisconnect
-        return answer.result()
+        job = self.start(lambda job: question())
+        async for _ in job.read(gone):
+            pass
+        if job.work.cancelled() or not job.work.done():
+            raise ClientDisconnect
+        answer: Result = job.work.result()
+        return answer
 
     def close(self) -> None:
         """Stop running jobs, drop waiting ones and let the threads end."""
