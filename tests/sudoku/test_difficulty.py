@@ -12,7 +12,7 @@ from tokenloom.sudoku.data import SudokuSource, draw_given
 from tokenloom.sudoku.difficulty import DEEP, difficulty, hard_rows
 from tokenloom.sudoku.puzzles import Puzzles, minimal_puzzles
 from tokenloom.sudoku.solver import BLANK, cell_units
-from tokenloom.sudoku.symmetries import augment_puzzles
+from tokenloom.sudoku.symmetries import augment
 from tokenloom.sudoku.text import parse_puzzles
 
 NEWSPAPER = "53..7....6..195....98....6.8...6...34..8.3..17...2...6.6....28....419..5....8..79"
@@ -110,7 +110,7 @@ def test_what_is_no_puzzle_is_refused(puzzle: list[list[int]], side: int) -> Non
 
 
 def test_images_of_a_puzzle_are_equally_difficult(nine: Puzzles) -> None:
-    moved, given = augment_puzzles(nine.solutions.long(), nine.given, torch.Generator().manual_seed(1), 9)
+    moved, given = augment(nine.solutions.long(), nine.given, torch.Generator().manual_seed(1), 9)
     assert given is not None
     before, after = difficulty(nine.posed, 9), difficulty(torch.where(given, moved, BLANK), 9)
     assert before.max() > 1

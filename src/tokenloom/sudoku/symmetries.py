@@ -22,13 +22,8 @@ CHUNK = 8192
 """Grids whose invariants are computed at once."""
 
 
-def augment(x_0: Tokens, generator: Generator, side: int) -> Tokens:
-    """Move each grid by a symmetry of its own, uniform on the group."""
-    return augment_puzzles(x_0, None, generator, side)[0]
-
-
-def augment_puzzles(x_0: Tokens, puzzle: Flags | None, generator: Generator, side: int) -> tuple[Tokens, Flags | None]:
-    """Move each grid by a symmetry of its own, and its puzzle by the same."""
+def augment(x_0: Tokens, puzzle: Flags | None, generator: Generator, side: int) -> tuple[Tokens, Flags | None]:
+    """Move each grid by a symmetry of its own, uniform on the group, and its puzzle by the same."""
     moves = draw_cell_moves(len(x_0), side, generator, x_0.device)
     labels = draw_permutations((len(x_0), side), generator, x_0.device).to(x_0.dtype)
     return labels.gather(1, x_0.gather(1, moves).long()), None if puzzle is None else puzzle.gather(1, moves)
