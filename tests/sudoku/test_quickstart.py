@@ -11,10 +11,17 @@ import tokenloom as tl
 from tests.cli.helpers import refusal
 from tokenloom.cli import main
 from tokenloom.sudoku.quickstart import clear, config_of, train_one, unseen_puzzles
-from tokenloom.sudoku.quickstart_report import Recorder, round_ticks, smooth, strip
+from tokenloom.sudoku.quickstart_report import round_ticks, smooth, strip
 
 MODULE = import_module("tokenloom.sudoku.quickstart")  # its name in the package is the command's
 SHORT = ["quickstart", "--minutes", "0.005", "--puzzles", "4"]
+
+
+def masked_steps() -> list[tl.Step]:
+    """Steps from masks to random digits, with one cell given; seven of them, so that every state has its picture."""
+    model = tl.DiffusionModel(lambda tokens, time: torch.zeros(*tokens.shape, 4), tl.Masked(4), predicts=tl.Denoiser)
+    given, generator = (torch.zeros(16, dtype=torch.long), torch.arange(16) == 3), torch.Generator().manual_seed(0)
+    return list(tl.Sampler(steps=7).steps(model, 1, length=16, given=given, generator=generator))
 
 
 def test_quickstart_leaves_a_table_a_report_and_two_models_and_starts_afresh_beside_other_files(
@@ -40,7 +47,7 @@ def test_quickstart_leaves_a_table_a_report_and_two_models_and_starts_afresh_bes
     for path in mine:
         path.write_text("mine")
     Path("quickstart/udm/metrics.jsonl").write_text("an earlier run\n")
-    monkeypatch.setattr(MODULE, "solve_live", lambda console, seed: Recorder("", 16 * ".", [(1.0, [0] * 16)]))
+    monkeypatch.setattr(MODULE, "solve_live", lambda console, seed: masked_steps())
     main(SHORT)
     assert all(path.read_text() == "mine" for path in mine)
     assert "an earlier run" not in Path("quickstart/udm/metrics.jsonl").read_text()
@@ -84,12 +91,13 @@ def test_an_interrupted_training_ends_everything_and_gives_the_signals_back(
 
 
 def test_exactly_the_cells_that_changed_between_pictures_are_coloured() -> None:
-    first, second = [0, *[1] * 15], [0, 2, 3, *[1] * 13]
-    recorder = Recorder("", "1" + 15 * ".", [(1.0, first), (0.5, first), (0.0, second)])
-    pictures = strip(recorder).split("<figure>")[1:]
-    assert [picture.count('rect class="changed"') for picture in pictures] == [0, 0, 2]
-    assert all(picture.count('rect class="given"') == 1 for picture in pictures)
-    assert "<text" not in strip(Recorder("", 16 * ".", [(1.0, [4] * 16)]))  # a mask has no digit
+    steps = masked_steps()
+    pictures = strip([*steps[:3], *steps]).split("<figure>")[1:]  # of the newest run alone
+    expected = [(0, 1), *((int(step.changed.sum()), int((step.tokens < 4).sum())) for step in steps)]
+    for picture, (changes, digits) in zip(pictures, expected, strict=True):
+        assert picture.count('rect class="changed"') == changes
+        assert picture.count('rect class="given"') == 1
+        assert picture.count("<text") == digits  # a mask has none
 
 
 @pytest.mark.parametrize("high", [0.003, 0.07, 0.9, 1.0, 3.2, 47.0, 299.0, 12345.0])
