@@ -186,11 +186,9 @@ def round_ticks(high: float) -> list[float]:
 
 def smooth(points: Sequence[Point]) -> list[Point]:
     """Return an exponential moving average without the bias of its start."""
-    total, weight, found = 0.0, 0.0, list[Point]()
-    for step, value in points:
-        total, weight = SMOOTHING * total + value, SMOOTHING * weight + 1
-        found.append((step, total / weight))
-    return found
+    steps, values = np.transpose(points)
+    weights = SMOOTHING ** np.arange(len(values))
+    return list(zip(steps, np.convolve(values, weights)[: len(values)] / weights.cumsum(), strict=True))
 
 
 def style_of(method: str) -> str:
