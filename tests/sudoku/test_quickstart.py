@@ -8,8 +8,7 @@ import pytest
 import torch
 
 import tokenloom as tl
-from tests.cli.helpers import refusal
-from tokenloom.cli import main
+from tests.cli.helpers import Shell
 from tokenloom.sudoku.quickstart import clear, config_of, train_one, unseen_puzzles
 from tokenloom.sudoku.quickstart_report import round_ticks, smooth, strip
 
@@ -17,20 +16,19 @@ MODULE = import_module("tokenloom.sudoku.quickstart")  # its name in the package
 SHORT = ["quickstart", "--minutes", "0.005", "--puzzles", "4"]
 
 
-def masked_steps() -> list[tl.Step]:
-    """Steps from masks to random digits, with one cell given; seven of them, so that every state has its picture."""
-    model = tl.DiffusionModel(lambda tokens, time: torch.zeros(*tokens.shape, 4), tl.Masked(4), predicts=tl.Denoiser)
-    given, generator = (torch.zeros(16, dtype=torch.long), torch.arange(16) == 3), torch.Generator().manual_seed(0)
-    return list(tl.Sampler(steps=7).steps(model, 1, length=16, given=given, generator=generator))
+@pytest.fixture
+def steps(guesser: tl.DiffusionModel, generator: torch.Generator) -> list[tl.Step]:
+    """From masks to random digits, with one cell given; seven of them, so that every state has its picture."""
+    given = (torch.zeros(16, dtype=torch.long), torch.arange(16) == 3)
+    return list(tl.Sampler(steps=7).steps(guesser, 1, length=16, given=given, generator=generator))
 
 
 def test_quickstart_leaves_a_table_a_report_and_two_models_and_starts_afresh_beside_other_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    steps: list[tl.Step], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shell: Shell
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(MODULE, "STEPS", (3, 4))
-    main(SHORT)
-    printed = capsys.readouterr().out
+    printed = shell(*SHORT).out
     assert "solved at try" in printed
     assert "quickstart/report.html" in printed
     assert re.search(r"Trained: UDM \d+ steps of 253,300 parameters, MDM \d+ steps", printed)
@@ -47,8 +45,8 @@ def test_quickstart_leaves_a_table_a_report_and_two_models_and_starts_afresh_bes
     for path in mine:
         path.write_text("mine")
     Path("quickstart/udm/metrics.jsonl").write_text("an earlier run\n")
-    monkeypatch.setattr(MODULE, "solve_live", lambda console, seed: masked_steps())
-    main(SHORT)
+    monkeypatch.setattr(MODULE, "solve_live", lambda console, seed: steps)
+    shell(*SHORT)
     assert all(path.read_text() == "mine" for path in mine)
     assert "an earlier run" not in Path("quickstart/udm/metrics.jsonl").read_text()
 
@@ -90,8 +88,7 @@ def test_an_interrupted_training_ends_everything_and_gives_the_signals_back(
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_exactly_the_cells_that_changed_between_pictures_are_coloured() -> None:
-    steps = masked_steps()
+def test_exactly_the_cells_that_changed_between_pictures_are_coloured(steps: list[tl.Step]) -> None:
     pictures = strip([*steps[:3], *steps]).split("<figure>")[1:]  # of the newest run alone
     expected = [(0, 1), *((int(step.changed.sum()), int((step.tokens < 4).sum())) for step in steps)]
     for picture, (changes, digits) in zip(pictures, expected, strict=True):
@@ -123,6 +120,6 @@ def test_smoothing_keeps_a_constant() -> None:
     ],
 )
 def test_a_wrong_option_ends_in_one_sentence_before_anything_runs(
-    options: tuple[str, ...], sentence: str, capsys: pytest.CaptureFixture[str]
+    options: tuple[str, ...], sentence: str, shell: Shell
 ) -> None:
-    assert sentence in refusal(capsys, "quickstart", *options)
+    assert sentence in shell.refusal("quickstart", *options)
