@@ -126,6 +126,8 @@ def test_hard_rows_have_their_share_and_grow_in_proportion_to_difficulty() -> No
     assert not torch.equal(rows, hard_rows(rated, 0.8, 1))
     assert set(rows.bincount()[600:900].tolist()) == {1, 2}
     assert (rated[hard_rows(rated, 1.0, 0)] > 0).all()
+    with pytest.raises(ValueError, match="none of the 20 training puzzles need more than singles; change hard or rows"):
+        hard_rows(torch.zeros(20, dtype=torch.long), 0.5, 0)
 
 
 def test_hard_puzzles_are_drawn_for_training_only_and_rated_once(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,8 +155,3 @@ def test_the_bare_share_of_rows_is_given_its_puzzle_and_no_more() -> None:
     own = (given & puzzle).sum(1) == 24
     assert own.double().mean() > 0.6
     assert (given[own] == puzzle[own]).all()
-
-
-def test_puzzles_of_which_none_is_hard_cannot_be_shared_out() -> None:
-    with pytest.raises(ValueError, match="none of the 20 training puzzles need more than singles; change hard or rows"):
-        hard_rows(torch.zeros(20, dtype=torch.long), 0.5, 0)

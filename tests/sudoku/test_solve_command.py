@@ -94,7 +94,6 @@ def with_symbol(symbol: str, row: int, column: int) -> str:
         ([with_symbol("5", 1, 3)], "5 stands at row 1, column 1 and at row 1, column 3, in the same row"),
         ([with_symbol("8", 9, 1)], "8 stands at row 4, column 1 and at row 9, column 1, in the same column"),
         ([with_symbol("9", 1, 3)], "9 stands at row 1, column 3 and at row 3, column 2, in the same box"),
-        (["1" + 15 * ".", "--model", "sudoku-udm-loo"], "side 4, but the model solves side 9; name one that fits"),
         (["12........3...4."], "contradicts itself: no digit is left for row 1, column 3"),
         (["puzzles.csv"], "puzzles.csv is neither a file nor a puzzle of 16, 36 or 81 characters"),
         ([PUZZLE, "--model", "sudoku-udm"], "sudoku-udm is not a run"),
@@ -106,6 +105,17 @@ def with_symbol(symbol: str, row: int, column: int) -> str:
 )
 def test_what_is_wrong_is_named_with_its_place(arguments: list[str], sentence: str, shell: Shell) -> None:
     assert sentence in shell.refusal("solve", *arguments)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_puzzle_of_another_size_is_refused_on_any_number_of_threads(
+    threads: int, monkeypatch: pytest.MonkeyPatch, shell: Shell
+) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    monkeypatch.setattr(torch, "set_num_threads", lambda number: None)
+    said = shell.refusal("solve", "1" + 15 * ".", "--model", "sudoku-udm-loo")
+    assert "side 4, but the model solves side 9; name one that fits" in said
 
 
 def test_a_wrong_line_of_many_is_named(tmp_path: Path) -> None:
