@@ -11,6 +11,7 @@ import tokenloom as tl
 from tests.cli.helpers import Shell
 from tokenloom.sudoku.quickstart import clear, config_of, train_one, unseen_puzzles
 from tokenloom.sudoku.quickstart_report import round_ticks, smooth, strip
+from tokenloom.training.reporting import Reporter
 
 MODULE = import_module("tokenloom.sudoku.quickstart")  # its name in the package is the command's
 SHORT = ["quickstart", "--minutes", "0.005", "--puzzles", "4"]
@@ -70,19 +71,13 @@ def test_puzzles_are_of_grids_that_training_never_saw() -> None:
 def test_an_interrupted_training_ends_everything_and_gives_the_signals_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before, real = signal.getsignal(signal.SIGINT), MODULE.train
+    before, step = signal.getsignal(signal.SIGINT), Reporter.step
 
-    def interrupted(config: Any, resume: bool, reporter: Any) -> Any:
-        step = reporter.step
+    def interrupted(*details: Any) -> None:
+        step(*details)
+        signal.raise_signal(signal.SIGINT)
 
-        def stop(*details: Any) -> None:
-            step(*details)
-            signal.raise_signal(signal.SIGINT)
-
-        reporter.step = stop
-        return real(config, resume, reporter)
-
-    monkeypatch.setattr(MODULE, "train", interrupted)
+    monkeypatch.setattr(Reporter, "step", interrupted)
     with pytest.raises(KeyboardInterrupt):
         train_one(config_of("udm", 1, 0, tmp_path / "udm"))
     assert signal.getsignal(signal.SIGINT) is before
