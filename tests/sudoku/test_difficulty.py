@@ -12,7 +12,7 @@ from tokenloom.sudoku.data import SudokuSource, draw_given
 from tokenloom.sudoku.difficulty import DEEP, difficulty, hard_rows
 from tokenloom.sudoku.puzzles import Puzzles, minimal_puzzles
 from tokenloom.sudoku.solver import BLANK, cell_units
-from tokenloom.sudoku.symmetries import augment_puzzles
+from tokenloom.sudoku.symmetries import augment
 from tokenloom.sudoku.text import parse_puzzles
 
 NEWSPAPER = "53..7....6..195....98....6.8...6...34..8.3..17...2...6.6....28....419..5....8..79"
@@ -110,7 +110,7 @@ def test_what_is_no_puzzle_is_refused(puzzle: list[list[int]], side: int) -> Non
 
 
 def test_images_of_a_puzzle_are_equally_difficult(nine: Puzzles) -> None:
-    moved, given = augment_puzzles(nine.solutions.long(), nine.given, torch.Generator().manual_seed(1), 9)
+    moved, given = augment(nine.solutions.long(), nine.given, torch.Generator().manual_seed(1), 9)
     assert given is not None
     before, after = difficulty(nine.posed, 9), difficulty(torch.where(given, moved, BLANK), 9)
     assert before.max() > 1
@@ -126,6 +126,8 @@ def test_hard_rows_have_their_share_and_grow_in_proportion_to_difficulty() -> No
     assert not torch.equal(rows, hard_rows(rated, 0.8, 1))
     assert set(rows.bincount()[600:900].tolist()) == {1, 2}
     assert (rated[hard_rows(rated, 1.0, 0)] > 0).all()
+    with pytest.raises(ValueError, match="none of the 20 training puzzles need more than singles; change hard or rows"):
+        hard_rows(torch.zeros(20, dtype=torch.long), 0.5, 0)
 
 
 def test_hard_puzzles_are_drawn_for_training_only_and_rated_once(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,8 +155,3 @@ def test_the_bare_share_of_rows_is_given_its_puzzle_and_no_more() -> None:
     own = (given & puzzle).sum(1) == 24
     assert own.double().mean() > 0.6
     assert (given[own] == puzzle[own]).all()
-
-
-def test_puzzles_of_which_none_is_hard_cannot_be_shared_out() -> None:
-    with pytest.raises(ValueError, match="none of the 20 training puzzles need more than singles; change hard or rows"):
-        hard_rows(torch.zeros(20, dtype=torch.long), 0.5, 0)

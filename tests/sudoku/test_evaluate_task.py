@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 import tokenloom as tl
-from tests.cli.helpers import refusal
-from tokenloom.cli import main
+from tests.cli.helpers import Shell
 from tokenloom.samplers.options import SamplerOptions
 from tokenloom.sudoku.data import SudokuSource
 from tokenloom.sudoku.difficulty import DEEP
@@ -54,16 +53,15 @@ def knows(tokens: Tensor, time: Tensor) -> Tensor:
     return 50.0 * torch.nn.functional.one_hot(SOLUTION.expand(len(tokens), -1), 4).float()
 
 
-def test_a_model_that_knows_the_solution_solves_and_one_that_guesses_does_not() -> None:
+def test_a_model_that_knows_the_solution_solves_and_one_that_guesses_does_not(guesser: tl.DiffusionModel) -> None:
     puzzles = Puzzles(4, SOLUTION.repeat(6, 1).to(torch.int8), torch.arange(16).lt(torch.arange(6)[:, None]))
     sure = tl.DiffusionModel(knows, tl.Masked(4), predicts=tl.Denoiser)
-    blind = tl.DiffusionModel(lambda tokens, time: torch.zeros(*tokens.shape, 4), tl.Masked(4), predicts=tl.Denoiser)
     found = solve_rate("sure", sure, puzzles, SamplerOptions(steps=4), repeats=2)
     assert (found.solve_rate, found.cell_accuracy, found.puzzles, found.repeats) == (1.0, 1.0, 6, 2)
     assert found.by_givens == dict.fromkeys(range(6), (1.0, 1))
     assert found.by_difficulty == {DEEP: (1.0, 6)}  # so few givens leave several solutions
     assert 1 < found.evaluations <= 4  # the sampler alone: it does not stop where it could
-    guessed = solve_rate("blind", blind, puzzles, SamplerOptions(steps=4))
+    guessed = solve_rate("blind", guesser, puzzles, SamplerOptions(steps=4))
     assert guessed.solve_rate == 0.0
     assert 0 < guessed.cell_accuracy < 0.6
     assert guessed.error == pytest.approx(wilson(0, 6)[1] / (2 * 1.96))
@@ -80,13 +78,11 @@ def masked(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder)
 
 
-def test_every_run_meets_the_samplers_and_correctors_that_support_it(
-    masked: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_run_meets_the_samplers_and_correctors_that_support_it(masked: str, tmp_path: Path, shell: Shell) -> None:
     samplers = ["--sudoku.samplers", "ancestral", "confidence", "--sudoku.correctors", "none", "informed"]
     options = ["--sudoku.count", "8", "--sudoku.steps", "4", "8", *samplers]
-    main(["evaluate", "sudoku4-udm-loo", masked, "--task", "sudoku", "--out", str(tmp_path), *options])
-    assert "sudoku4-udm-loo" in capsys.readouterr().out
+    printed = shell("evaluate", "sudoku4-udm-loo", masked, "--task", "sudoku", "--out", str(tmp_path), *options).out
+    assert "sudoku4-udm-loo" in printed
     record = json.loads((tmp_path / "sudoku.json").read_text())
     results = record["results"]
     kernels = {"sudoku4-udm-loo": ("ancestral", "ancestral + informed"), "untrained": ("ancestral", "confidence")}
@@ -103,17 +99,17 @@ def test_every_run_meets_the_samplers_and_correctors_that_support_it(
     assert (tmp_path / "sudoku.png").read_bytes()[1:4] == b"PNG"
 
 
-def test_minimal_puzzles_are_reported_by_difficulty(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_minimal_puzzles_are_reported_by_difficulty(tmp_path: Path, shell: Shell) -> None:
     options = ["--sudoku.minimal", "--sudoku.givens", "8", "10", "--sudoku.count", "12", "--sudoku.steps", "4"]
-    main(["evaluate", "sudoku6-udm-loo", "--task", "sudoku", "--out", str(tmp_path), *options])
-    assert "by difficulty: how deep logic must look" in " ".join(capsys.readouterr().out.split())
+    printed = shell("evaluate", "sudoku6-udm-loo", "--task", "sudoku", "--out", str(tmp_path), *options).out
+    assert "by difficulty: how deep logic must look" in " ".join(printed.split())
     [result] = json.loads((tmp_path / "sudoku.json").read_text())["results"]
     assert set(result["by_givens"]) <= {"8", "9", "10"}
     assert sum(count for _, count in result["by_difficulty"].values()) == 12
     assert len(result["by_difficulty"]) > 1
 
 
-def test_puzzles_of_the_training_file_are_not_taken_for_new_ones(tmp_path: Path) -> None:
+def test_puzzles_of_the_training_file_are_not_taken_for_new_ones(tmp_path: Path, shell: Shell) -> None:
     path = tmp_path / "puzzles.csv"
     path.write_text("quizzes,solutions\n1234341221434320,1234341221434321\n")
     model = tl.load("sudoku4-udm-loo")
@@ -121,7 +117,7 @@ def test_puzzles_of_the_training_file_are_not_taken_for_new_ones(tmp_path: Path)
     model.save(tmp_path / "trained")
     arguments = ["evaluate", str(tmp_path / "trained"), "--task", "sudoku", "--sudoku.puzzles", str(path)]
     with pytest.warns(UserWarning, match="trained was trained on .*puzzles.csv, so its solve rate there is not one of"):
-        main([*arguments, "--sudoku.steps", "2", "--out", str(tmp_path / "out")])
+        shell(*arguments, "--sudoku.steps", "2", "--out", str(tmp_path / "out"))
 
 
 @pytest.mark.parametrize(
@@ -131,6 +127,7 @@ def test_puzzles_of_the_training_file_are_not_taken_for_new_ones(tmp_path: Path)
         (["--sudoku.samplers", "ancestral", "mudmm"], "there is no sampler 'mudmm'; did you mean mudm"),
         (["--sudoku.count", "0"], "count must be at least 1, got 0"),
         (["--sudoku.steps"], "--sudoku.steps needs at least one value"),
+        (["--sudoku.steps", "4", "2", "--sudoku.correctors", "informed"], "at least 3 evaluations, got steps=2"),
         (["--sudoku.count", str(10**15)], "drawing 1,000,000,000,000,000 sequences of 16 tokens needs about"),
         (["--sudoku.minimal", "--sudoku.puzzles", "some.csv"], "generated puzzles, but these come from some.csv"),
         (["--sudoku.minimal", "--sudoku.givens", "12", "13"], "none of 100 grids had such a puzzle of 12 to 13 givens"),
@@ -138,15 +135,15 @@ def test_puzzles_of_the_training_file_are_not_taken_for_new_ones(tmp_path: Path)
     ],
 )
 def test_a_wrong_setting_is_refused_before_anything_is_drawn(
-    options: list[str], sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    options: list[str], sentence: str, tmp_path: Path, shell: Shell
 ) -> None:
-    assert sentence in refusal(capsys, *COMMAND, "--out", str(tmp_path), *options)
+    assert sentence in shell.refusal(*COMMAND, "--out", str(tmp_path), *options)
     assert not (tmp_path / "sudoku.json").exists()
 
 
 def test_a_missing_library_is_said_before_anything_is_drawn(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shell: Shell
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    assert "this needs the library matplotlib; run pip install" in refusal(capsys, *COMMAND, "--out", str(tmp_path))
+    assert "this needs the library matplotlib; run pip install" in shell.refusal(*COMMAND, "--out", str(tmp_path))
     assert not (tmp_path / "sudoku.json").exists()

@@ -15,7 +15,7 @@ from tokenloom.sudoku import puzzles as puzzles_module
 from tokenloom.sudoku.data import EXTRA, UNIQUE_SHARE, SudokuDataset, SudokuSource, draw_given, random_grids
 from tokenloom.sudoku.puzzles import Puzzles, is_valid, minimal_puzzles, unique_puzzles
 from tokenloom.sudoku.solver import BLANK, has_solution, solve
-from tokenloom.sudoku.symmetries import augment_puzzles, class_keys
+from tokenloom.sudoku.symmetries import augment, class_keys
 from tokenloom.sudoku.text import format_grid, parse_puzzles
 from tokenloom.training.batches import training_batch
 
@@ -94,7 +94,7 @@ def test_a_range_of_givens_out_of_reach_is_met_with_a_sentence() -> None:
 
 def test_a_grid_and_its_puzzle_move_together(puzzles: Puzzles, generator: torch.Generator) -> None:
     solutions = puzzles.solutions.long()
-    moved, given = augment_puzzles(solutions, puzzles.given, generator, 6)
+    moved, given = augment(solutions, puzzles.given, generator, 6)
     assert given is not None
     assert (moved != solutions).any(1).all()
     assert (given != puzzles.given).any(1).float().mean() > 0.9

@@ -8,22 +8,28 @@ import pytest
 import torch
 
 import tokenloom as tl
-from tests.cli.helpers import refusal
-from tokenloom.cli import main
+from tests.cli.helpers import Shell
 from tokenloom.sudoku.quickstart import clear, config_of, train_one, unseen_puzzles
-from tokenloom.sudoku.quickstart_report import Recorder, round_ticks, smooth, strip
+from tokenloom.sudoku.quickstart_report import round_ticks, smooth, strip
+from tokenloom.training.reporting import Reporter
 
 MODULE = import_module("tokenloom.sudoku.quickstart")  # its name in the package is the command's
 SHORT = ["quickstart", "--minutes", "0.005", "--puzzles", "4"]
 
 
+@pytest.fixture
+def steps(guesser: tl.DiffusionModel, generator: torch.Generator) -> list[tl.Step]:
+    """From masks to random digits, with one cell given; seven of them, so that every state has its picture."""
+    given = (torch.zeros(16, dtype=torch.long), torch.arange(16) == 3)
+    return list(tl.Sampler(steps=7).steps(guesser, 1, length=16, given=given, generator=generator))
+
+
 def test_quickstart_leaves_a_table_a_report_and_two_models_and_starts_afresh_beside_other_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    steps: list[tl.Step], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shell: Shell
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(MODULE, "STEPS", (3, 4))
-    main(SHORT)
-    printed = capsys.readouterr().out
+    printed = shell(*SHORT).out
     assert "solved at try" in printed
     assert "quickstart/report.html" in printed
     assert re.search(r"Trained: UDM \d+ steps of 253,300 parameters, MDM \d+ steps", printed)
@@ -40,8 +46,8 @@ def test_quickstart_leaves_a_table_a_report_and_two_models_and_starts_afresh_bes
     for path in mine:
         path.write_text("mine")
     Path("quickstart/udm/metrics.jsonl").write_text("an earlier run\n")
-    monkeypatch.setattr(MODULE, "solve_live", lambda console, seed: Recorder("", 16 * ".", [(1.0, [0] * 16)]))
-    main(SHORT)
+    monkeypatch.setattr(MODULE, "solve_live", lambda console, seed: steps)
+    shell(*SHORT)
     assert all(path.read_text() == "mine" for path in mine)
     assert "an earlier run" not in Path("quickstart/udm/metrics.jsonl").read_text()
 
@@ -65,31 +71,25 @@ def test_puzzles_are_of_grids_that_training_never_saw() -> None:
 def test_an_interrupted_training_ends_everything_and_gives_the_signals_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before, real = signal.getsignal(signal.SIGINT), MODULE.train
+    before, step = signal.getsignal(signal.SIGINT), Reporter.step
 
-    def interrupted(config: Any, resume: bool, reporter: Any) -> Any:
-        step = reporter.step
+    def interrupted(*details: Any) -> None:
+        step(*details)
+        signal.raise_signal(signal.SIGINT)
 
-        def stop(*details: Any) -> None:
-            step(*details)
-            signal.raise_signal(signal.SIGINT)
-
-        reporter.step = stop
-        return real(config, resume, reporter)
-
-    monkeypatch.setattr(MODULE, "train", interrupted)
+    monkeypatch.setattr(Reporter, "step", interrupted)
     with pytest.raises(KeyboardInterrupt):
         train_one(config_of("udm", 1, 0, tmp_path / "udm"))
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_exactly_the_cells_that_changed_between_pictures_are_coloured() -> None:
-    first, second = [0, *[1] * 15], [0, 2, 3, *[1] * 13]
-    recorder = Recorder("", "1" + 15 * ".", [(1.0, first), (0.5, first), (0.0, second)])
-    pictures = strip(recorder).split("<figure>")[1:]
-    assert [picture.count('rect class="changed"') for picture in pictures] == [0, 0, 2]
-    assert all(picture.count('rect class="given"') == 1 for picture in pictures)
-    assert "<text" not in strip(Recorder("", 16 * ".", [(1.0, [4] * 16)]))  # a mask has no digit
+def test_exactly_the_cells_that_changed_between_pictures_are_coloured(steps: list[tl.Step]) -> None:
+    pictures = strip([*steps[:3], *steps]).split("<figure>")[1:]  # of the newest run alone
+    expected = [(0, 1), *((int(step.changed.sum()), int((step.tokens < 4).sum())) for step in steps)]
+    for picture, (changes, digits) in zip(pictures, expected, strict=True):
+        assert picture.count('rect class="changed"') == changes
+        assert picture.count('rect class="given"') == 1
+        assert picture.count("<text") == digits  # a mask has none
 
 
 @pytest.mark.parametrize("high", [0.003, 0.07, 0.9, 1.0, 3.2, 47.0, 299.0, 12345.0])
@@ -115,6 +115,6 @@ def test_smoothing_keeps_a_constant() -> None:
     ],
 )
 def test_a_wrong_option_ends_in_one_sentence_before_anything_runs(
-    options: tuple[str, ...], sentence: str, capsys: pytest.CaptureFixture[str]
+    options: tuple[str, ...], sentence: str, shell: Shell
 ) -> None:
-    assert sentence in refusal(capsys, "quickstart", *options)
+    assert sentence in shell.refusal("quickstart", *options)

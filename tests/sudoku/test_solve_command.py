@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import tokenloom as tl
-from tests.cli.helpers import refusal
+from tests.cli.helpers import Shell
 from tokenloom.cli import main
 from tokenloom.samplers import Sampler
 from tokenloom.sudoku.puzzles import is_valid, unique_puzzles
@@ -48,9 +48,8 @@ def test_a_grid_that_is_not_valid_ends_in_status_1(
 
 
 @pytest.mark.parametrize("puzzle", ["..3.1......4.2..", SIX])
-def test_smaller_grids_meet_a_model_of_their_size(puzzle: str, capsys: pytest.CaptureFixture[str]) -> None:
-    main(["solve", puzzle, "--json"])  # a status other than 0 would raise
-    record = json.loads(capsys.readouterr().out)
+def test_smaller_grids_meet_a_model_of_their_size(puzzle: str, shell: Shell) -> None:
+    record = json.loads(shell("solve", puzzle, "--json").out)  # a status other than 0 would raise
     side = {16: 4, 36: 6}[len(puzzle)]
     assert record["model"] == f"sudoku{side}-udm-loo"
     assert bool(is_valid(parse_puzzles([record["puzzles"][0]["grid"]]), side))
@@ -95,7 +94,6 @@ def with_symbol(symbol: str, row: int, column: int) -> str:
         ([with_symbol("5", 1, 3)], "5 stands at row 1, column 1 and at row 1, column 3, in the same row"),
         ([with_symbol("8", 9, 1)], "8 stands at row 4, column 1 and at row 9, column 1, in the same column"),
         ([with_symbol("9", 1, 3)], "9 stands at row 1, column 3 and at row 3, column 2, in the same box"),
-        (["1" + 15 * ".", "--model", "sudoku-udm-loo"], "side 4, but the model solves side 9; name one that fits"),
         (["12........3...4."], "contradicts itself: no digit is left for row 1, column 3"),
         (["puzzles.csv"], "puzzles.csv is neither a file nor a puzzle of 16, 36 or 81 characters"),
         ([PUZZLE, "--model", "sudoku-udm"], "sudoku-udm is not a run"),
@@ -105,10 +103,19 @@ def with_symbol(symbol: str, row: int, column: int) -> str:
         ([PUZZLE, "--corrector", "informd"], "there is no corrector 'informd'; did you mean informed?"),
     ],
 )
-def test_what_is_wrong_is_named_with_its_place(
-    arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+def test_what_is_wrong_is_named_with_its_place(arguments: list[str], sentence: str, shell: Shell) -> None:
+    assert sentence in shell.refusal("solve", *arguments)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_puzzle_of_another_size_is_refused_on_any_number_of_threads(
+    threads: int, monkeypatch: pytest.MonkeyPatch, shell: Shell
 ) -> None:
-    assert sentence in refusal(capsys, "solve", *arguments)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    monkeypatch.setattr(torch, "set_num_threads", lambda number: None)
+    said = shell.refusal("solve", "1" + 15 * ".", "--model", "sudoku-udm-loo")
+    assert "side 4, but the model solves side 9; name one that fits" in said
 
 
 def test_a_wrong_line_of_many_is_named(tmp_path: Path) -> None:
@@ -122,12 +129,7 @@ def test_a_wrong_line_of_many_is_named(tmp_path: Path) -> None:
         parse_puzzles([], "here")
 
 
-def model_of_side_4() -> tl.DiffusionModel:
-    """Uniform predictions: valid now and then."""
-    return tl.DiffusionModel(lambda tokens, time: torch.zeros(*tokens.shape, 4), tl.Masked(4), predicts=tl.Denoiser)
-
-
-def test_retries_go_to_unsolved_puzzles_and_stop_at_the_first_valid_grid() -> None:
+def test_retries_go_to_unsolved_puzzles_and_stop_at_the_first_valid_grid(guesser: tl.DiffusionModel) -> None:
     """Givens that leave 16 and 256 ways are met in some tries; an empty grid has 288 of 4^16, and is not."""
     drawn: list[int] = []
     puzzles = parse_puzzles(SIDE_4)
@@ -138,7 +140,7 @@ def test_retries_go_to_unsolved_puzzles_and_stop_at_the_first_valid_grid() -> No
             drawn.extend(int((row == (puzzles != BLANK)).all(1).nonzero()[0, 0]) for row in step.after.given)
 
     solver = Solver(Sampler(steps=2), tries=1024, batch=64, seed=3)
-    outcomes = solve_puzzles(model_of_side_4(), puzzles, solver, note)
+    outcomes = solve_puzzles(guesser, puzzles, solver, note)
     assert [outcome.solved for outcome in outcomes] == [True, True, False]
     assert obeys(torch.tensor([outcome.grid for outcome in outcomes[:2]]), puzzles[:2]).all()
     assert drawn.count(2) == outcomes[2].tries == 1024
@@ -146,11 +148,11 @@ def test_retries_go_to_unsolved_puzzles_and_stop_at_the_first_valid_grid() -> No
         assert outcomes[index].tries <= drawn.count(index) <= max(2, 2 * (outcomes[index].tries - 1))
 
 
-def test_what_a_puzzle_meets_does_not_depend_on_the_others() -> None:
-    model, puzzles, solver = model_of_side_4(), parse_puzzles(SIDE_4), Solver(Sampler(steps=2), tries=64, seed=1)
-    together = solve_puzzles(model, puzzles, replace(solver, batch=7))
-    assert together == [solve_puzzles(model, puzzle[None], solver)[0] for puzzle in puzzles]
-    assert together != solve_puzzles(model, puzzles, replace(solver, seed=2))
+def test_what_a_puzzle_meets_does_not_depend_on_the_others(guesser: tl.DiffusionModel) -> None:
+    puzzles, solver = parse_puzzles(SIDE_4), Solver(Sampler(steps=2), tries=64, seed=1)
+    together = solve_puzzles(guesser, puzzles, replace(solver, batch=7))
+    assert together == [solve_puzzles(guesser, puzzle[None], solver)[0] for puzzle in puzzles]
+    assert together != solve_puzzles(guesser, puzzles, replace(solver, seed=2))
 
 
 def test_a_try_ends_as_soon_as_the_most_probable_grid_obeys_the_rules() -> None:
@@ -168,26 +170,24 @@ def test_a_try_ends_as_soon_as_the_most_probable_grid_obeys_the_rules() -> None:
 
 
 @pytest.mark.parametrize(("option", "evaluations"), [("--until-valid", 1), ("--no-until-valid", 2)])
-def test_the_sampler_alone_can_be_asked_for(option: str, evaluations: int, capsys: pytest.CaptureFixture[str]) -> None:
-    main(["solve", EASY, "--steps", "2", "--json", option])
-    record = json.loads(capsys.readouterr().out)
+def test_the_sampler_alone_can_be_asked_for(option: str, evaluations: int, shell: Shell) -> None:
+    record = json.loads(shell("solve", EASY, "--steps", "2", "--json", option).out)
     solved = {"puzzle": EASY, "grid": SOLUTION, "solved": True, "tries": 1, "evaluations": evaluations}
     assert (record["solved"], record["evaluations_per_puzzle"], record["puzzles"]) == (1, evaluations, [solved])
     assert record["options"]["until_valid"] is (evaluations == 1)
 
 
 def test_piped_progress_is_a_line_now_and_then_on_the_standard_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shell: Shell
 ) -> None:
     monkeypatch.setattr(display, "OFTEN", 0.01)
     path = tmp_path / "puzzles.txt"
     path.write_text(f"{EASY}\n" * 3)
-    main(["solve", str(path), "--steps", "4", "--no-until-valid", "--batch", "1"])
-    captured = capsys.readouterr()
-    assert "solving 3 puzzles" in captured.err
-    assert "2 solved of 2 tried, of 3 puzzles" in captured.err
-    assert "3 of 3 solved (100.0%), 1.00 tries per puzzle, 4.00 network evaluations per puzzle" in captured.out
-    assert "tried" not in captured.out
+    printed = shell("solve", str(path), "--steps", "4", "--no-until-valid", "--batch", "1")
+    assert "solving 3 puzzles" in printed.err
+    assert "2 solved of 2 tried, of 3 puzzles" in printed.err
+    assert "3 of 3 solved (100.0%), 1.00 tries per puzzle, 4.00 network evaluations per puzzle" in printed.out
+    assert "tried" not in printed.out
 
 
 def test_on_a_terminal_the_bundled_model_is_watched_while_it_solves_and_the_status_is_0() -> None:

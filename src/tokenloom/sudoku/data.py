@@ -11,6 +11,7 @@ image of one: its loss says little about new classes.
 
 import hashlib
 import random
+from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import Literal
 
 import numpy as np
 import torch
-from jaxtyping import Bool
+from jaxtyping import Int
 from torch import Generator, Tensor
 
 from tokenloom.data.base import SOURCES, Dataset, Outline, Source, Split
@@ -29,7 +30,7 @@ from tokenloom.sudoku.difficulty import cached_difficulty, hard_rows
 from tokenloom.sudoku.network import grid_relations
 from tokenloom.sudoku.puzzles import minimal_puzzles
 from tokenloom.sudoku.solver import BLANK, box_shape, check_givens, random_grid, solve
-from tokenloom.sudoku.symmetries import augment, augment_puzzles, class_keys, draw_permutations
+from tokenloom.sudoku.symmetries import augment, class_keys, draw_permutations
 from tokenloom.sudoku.text import read_puzzles
 from tokenloom.types import Flags, Tokens
 
@@ -52,20 +53,14 @@ class SudokuDataset(Dataset):
 
     @property
     def outline(self) -> Outline:
-        return grid_outline(self.vocab_size)
+        return SudokuSource(side=self.vocab_size).outline()
 
     def draw(self, split: Split, rows: Tensor, generator: Generator) -> tuple[Tokens, Flags]:
         x_0, _ = super().draw(split, rows, generator)
         puzzle = None if self.puzzles is None else self.puzzles[split == "valid"][rows]
         if split == "train" and self.vocab_size > 4:
-            x_0, puzzle = augment_puzzles(x_0, puzzle, generator, self.vocab_size)
+            x_0, puzzle = augment(x_0, puzzle, generator, self.vocab_size)
         return x_0, draw_given(x_0, puzzle, generator, *self.givens, self.bare)
-
-
-def grid_outline(side: int) -> Outline:
-    """Return the name, sizes and relations of grids."""
-    relations = grid_relations(side, *box_shape(side))
-    return Outline(f"sudoku-{side}x{side}", side, side * side, relations, given=True)
 
 
 def grid_decoder(side: int) -> Decoder:
@@ -104,7 +99,8 @@ class SudokuSource(Source):
     """Seed of the generated grids and of the split."""
 
     def outline(self) -> Outline:
-        return grid_outline(self.side)
+        side, relations = self.side, grid_relations(self.side, *box_shape(self.side))
+        return Outline(f"sudoku-{side}x{side}", side, side * side, relations, given=True)
 
     def decoder(self, vocab_size: int, length: int) -> Decoder:
         return grid_decoder(self.side)
@@ -118,9 +114,9 @@ class SudokuSource(Source):
         self._check(valid_fraction)
         side = self.side
         grids, marks = self._grids(cache)
-        classes: Sequence[Hashable] = [tuple(grid) for grid in grids.tolist()] if side == 4 else class_keys(grids, side)
-        held_out = _hold_out(classes, valid_fraction, self.seed)
-        chosen, others = (~held_out).nonzero().squeeze(1), held_out.nonzero().squeeze(1)
+        classes: Sequence[Hashable] = list(map(tuple, grids.tolist())) if side == 4 else class_keys(grids, side)
+        others = _held_out(classes, valid_fraction, self.seed)
+        chosen = torch.ones(len(grids), dtype=torch.bool).index_fill(0, others, False).nonzero()[:, 0]
         if self.hard and marks is not None:
             rated = cached_difficulty(torch.where(marks, grids.long(), BLANK), side, cache)
             chosen = chosen[hard_rows(rated[chosen], self.hard, self.seed)]
@@ -174,7 +170,7 @@ def random_grids(side: int, rows: int, seed: int) -> Tokens:
         every = solve([BLANK] * 16, side, limit=1000)
         return torch.tensor(order.sample(every, min(rows, len(every))), dtype=torch.int8)
     grids = torch.tensor([random_grid(side, order) for _ in range(rows)])
-    return augment(grids, torch.Generator().manual_seed(seed), side).to(torch.int8)
+    return augment(grids, None, torch.Generator().manual_seed(seed), side)[0].to(torch.int8)
 
 
 def draw_given(
@@ -198,23 +194,17 @@ def draw_given(
     return torch.where(unique, order < puzzle.sum(1, keepdim=True) + extra, given)
 
 
-def _hold_out(classes: Sequence[Hashable], fraction: float, seed: int) -> Bool[Tensor, "rows"]:
+def _held_out(classes: Sequence[Hashable], fraction: float, seed: int) -> Int[Tensor, "rows"]:
     """Hold out whole classes in random order, each that brings the share nearer to `fraction`; else the smallest."""
-    members: dict[Hashable, list[int]] = {}
+    members = defaultdict[Hashable, list[int]](list)
     for row, key in enumerate(classes):
-        members.setdefault(key, []).append(row)
-    if len(members) < 2:
-        raise ValueError(
-            f"none of the {len(classes)} grids can be held out, as all may be equal up to symmetry; add others"
-        )
-    groups = list(members.values())
-    wanted, held = max(1, round(fraction * len(classes))), 0
-    held_out = torch.zeros(len(classes), dtype=torch.bool)
+        members[key].append(row)
+    groups, held, total = list(members.values()), list[int](), len(classes)
+    if len(groups) < 2:
+        raise ValueError(f"none of the {total} grids can be held out, as all may be equal up to symmetry; add others")
+    wanted = max(1, round(fraction * total))
     for index in np.random.default_rng(seed).permutation(len(groups)):
         size = len(groups[index])
-        if size < 2 * (wanted - held) and held + size < len(classes):
-            held_out[groups[index]] = True
-            held += size
-    if not held:
-        held_out[min(groups, key=len)] = True
-    return held_out
+        if size < 2 * (wanted - len(held)) and len(held) + size < total:
+            held += groups[index]
+    return torch.tensor(sorted(held or min(groups, key=len)))

@@ -89,34 +89,31 @@ def _rate(grids: Candidates) -> Int[np.ndarray, "puzzles"]:
     count = grids.shape[-1]
     found, open_ones, depth = np.full(count, DEEP), np.arange(count), np.zeros(count, np.int64)
     while len(open_ones):
-        grids = _settled(grids)
+        while ((after := _singles(grids)) != grids).any():
+            grids = after
         solved = _single(grids).all(CELL)
         found[open_ones[solved]] = depth[solved]
-        stuck = ~solved & grids.all(CELL)
-        before, depth, open_ones = grids[..., stuck], depth[stuck], open_ones[stuck]
-        grids, depth = _after_trials(before, depth)
-        moved = (grids != before).any(CELL)
-        grids, depth, open_ones = grids[..., moved], depth[moved], open_ones[moved]
+        after, depth = _after_trials(grids, depth)
+        moved = (after != grids).any(CELL)  # not where a puzzle is solved, contradictory or beyond trials
+        grids, depth, open_ones = after[..., moved], depth[moved], open_ones[moved]
     return found.clip(max=DEEP)
 
 
 def _after_trials(grids: Candidates, depth: Int[np.ndarray, "puzzles"]) -> tuple[Candidates, np.ndarray]:
     """Try every open candidate alone, `depth` steps and then until one is refuted; return the rest and the depth."""
     side = grids.shape[0] * grids.shape[1]
-    flat = grids.reshape(side * side, -1)
-    bit = 1 << 4 * np.arange(side)
-    digit, cell, puzzle = ((flat & bit[:, None, None] != 0) & ~_single(flat)).nonzero()
-    now = flat[:, puzzle]
-    now[cell, np.arange(len(cell))] = bit[digit]
-    now = now.reshape(*grids.shape[:-1], -1)
-    trial, left, first, step = np.arange(len(cell)), flat.copy(), np.zeros(len(depth), np.int64), 0
+    left, bit = grids.reshape(side * side, -1).copy(), 1 << 4 * np.arange(side)
+    digit, cell, puzzle = ((left & bit[:, None, None] != 0) & ~_single(left)).nonzero()
+    trial, now = np.arange(len(cell)), left[:, puzzle]
+    now[cell, trial] = bit[digit]
+    now, first, step = now.reshape(*grids.shape[:-1], -1), np.zeros(len(depth), np.int64), 0
     while len(trial):
         step += 1
         after = _singles(now)
         holds, changed = after.all(CELL), (after != now).any(CELL)
         refuted = trial[~holds]
-        np.bitwise_and.at(left, (cell[refuted], puzzle[refuted]), ~bit[digit[refuted]])
         hit = puzzle[refuted]
+        np.bitwise_and.at(left, (cell[refuted], hit), ~bit[digit[refuted]])
         first[hit] = np.where(first[hit] == 0, step, first[hit])
         done = (first > 0) & (step >= depth)
         going = holds & changed & ~done[puzzle[trial]]
@@ -124,15 +121,8 @@ def _after_trials(grids: Candidates, depth: Int[np.ndarray, "puzzles"]) -> tuple
     return left.reshape(grids.shape), np.maximum(depth, first)
 
 
-def _settled(grids: Candidates) -> Candidates:
-    """Take steps of singles until nothing changes; a grid with a contradiction has no candidates at all."""
-    while (after := _singles(grids)).shape[-1] and (after != grids).any():
-        grids = after
-    return grids
-
-
 def _singles(grids: Candidates) -> Candidates:
-    """Take one step: find every single at once, and what it means for its row, column and box."""
+    """Take one step of singles everywhere at once; a grid with a contradiction is left without candidates."""
     every = _every(grids.shape[0] * grids.shape[1])
     alone = np.where(_single(grids), grids, 0)
     taken, forced, broken = np.zeros_like(grids), np.zeros_like(grids), np.zeros(grids.shape[-1], bool)

@@ -159,6 +159,7 @@ class SudokuTask(EvaluationTask):
         settings = [(run, setting) for run in opened for setting in _supported(run, self)]
         for run, setting in settings:
             check_sampling(run.model, self.count * self.repeats, BATCH, setting.steps)
+            setting.sampler_value()  # raises for a budget that is too small for its corrector
         found: list[SolveRate] = []
         console, display = Console(), Display(Console(file=sys.stderr))
         with display.status(f"finding {counted(self.count, 'puzzle')}"):

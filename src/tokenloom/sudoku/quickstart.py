@@ -16,19 +16,19 @@ from pathlib import Path
 
 import torch
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from tokenloom.models.opening import open_run
 from tokenloom.models.store import load_model
-from tokenloom.samplers import Sampler
+from tokenloom.samplers import Sampler, Step
 from tokenloom.samplers.options import SamplerOptions
 from tokenloom.sudoku.data import draw_given
 from tokenloom.sudoku.evaluate_task import SolveRate, solve_rate
 from tokenloom.sudoku.puzzles import Puzzles
-from tokenloom.sudoku.quickstart_report import CAUTION, Curves, Recorder, trained, write_report
+from tokenloom.sudoku.quickstart_report import CAUTION, Curves, trained, write_report
 from tokenloom.sudoku.solve_command import MODELS, print_one, watch
 from tokenloom.sudoku.solving import Solver, solve_puzzles
-from tokenloom.sudoku.text import format_grid, parse_puzzles
+from tokenloom.sudoku.text import parse_puzzles
 from tokenloom.support.files import check_writable
 from tokenloom.training.build import resolve
 from tokenloom.training.config import TrainConfig, read_config
@@ -71,9 +71,9 @@ def quickstart(minutes: float = 1.0, puzzles: int = 300, seed: int = 0, out: Pat
     ]
     console.print(table(measured))
     console.print(f"{trained(curves)}.\n{CAUTION}\n", highlight=False, style="dim")
-    small = [Recorder(name, format_grid(unseen.posed[0].tolist())) for name in NAMES.values()]
-    for model, recorder in zip(models.values(), small, strict=True):
-        solve_puzzles(model, unseen.posed[:1], Solver(Sampler(steps=16), tries=1, seed=seed), recorder)
+    small: dict[str, list[Step]] = {name: [] for name in NAMES.values()}
+    for model, steps in zip(models.values(), small.values(), strict=True):
+        solve_puzzles(model, unseen.posed[:1], Solver(Sampler(steps=16), tries=1, seed=seed), steps.append)
     report = write_report(out / "report.html", large, small, measured, curves, minutes)
     console.print(f"The same with pictures: [bold]{report}[/]\n", highlight=False, soft_wrap=True)
     print_next(console, out)
@@ -98,12 +98,12 @@ def clear(folder: Path, config: TrainConfig) -> None:
         shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
 
 
-def solve_live(console: Console, seed: int) -> Recorder:
+def solve_live(console: Console, seed: int) -> list[Step]:
     """Solve a famous puzzle with the bundled model, on screen and on record."""
-    puzzle, recorder, start = parse_puzzles([PUZZLE]), Recorder("the bundled model", PUZZLE), time.perf_counter()
-    outcome = watch(open_run(MODELS[9]), puzzle, Solver(seed=seed), console, recorder)
+    puzzle, steps, start = parse_puzzles([PUZZLE]), list[Step](), time.perf_counter()
+    outcome = watch(open_run(MODELS[9]), puzzle, Solver(seed=seed), console, steps.append)
     print_one(console, puzzle, outcome, time.perf_counter() - start)
-    return recorder
+    return steps
 
 
 def train_one(config: TrainConfig) -> Curves:
@@ -125,10 +125,9 @@ def unseen_puzzles(config: TrainConfig, count: int, seed: int) -> Puzzles:
 
 def table(measured: Sequence[SolveRate]) -> Table:
     """Return the table of solve rates, one row per method and number of steps."""
+    columns = [Column(name, justify="right") for name in ("steps", "solve rate", "seconds")]
     title = f"{measured[0].puzzles} unseen grids of side 4, one try each"
-    found = Table(title=title, title_justify="left", title_style="bold")
-    for column in ("method", "steps", "solve rate", "seconds"):
-        found.add_column(column, justify="left" if column == "method" else "right")
+    found = Table("method", *columns, title=title, title_justify="left", title_style="bold")
     for item in measured:
         rate, last = f"{item.solve_rate:6.1%} ± {item.error:.1%}", item.steps == measured[-1].steps
         found.add_row(item.run, str(item.steps), rate, f"{item.seconds:.1f}", end_section=last)

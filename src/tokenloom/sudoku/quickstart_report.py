@@ -4,8 +4,10 @@ The words and the style are in the file of the same name, ending in .html; pictu
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from html import escape
 from pathlib import Path
 from string import Template
@@ -14,8 +16,9 @@ import numpy as np
 
 from tokenloom import __version__
 from tokenloom.samplers import Step
+from tokenloom.state import Noisy
 from tokenloom.sudoku.evaluate_task import SolveRate
-from tokenloom.sudoku.solver import SIDES, box_shape
+from tokenloom.sudoku.solver import BOXES, SIDES
 from tokenloom.support.files import write_text
 
 PAGE = Path(__file__).with_suffix(".html")
@@ -29,7 +32,8 @@ CAUTION = (
 WIDTH, HEIGHT, CELL = 440, 250, 20
 LEFT, RIGHT, TOP, BOTTOM = 46, WIDTH - 12, 12, HEIGHT - 38
 
-Point = tuple[float, float]
+Point = tuple[float, ...]
+"""Two coordinates, and the standard error of the second where it has one, which is drawn as a bar."""
 Axis = tuple[float, float, Sequence[tuple[float, str]]]
 """Lowest and highest value, and the ticks with their labels."""
 
@@ -41,39 +45,14 @@ class Curves:
     method: str
     steps: int
     parameters: int
-    loss: list[Point]
-    bound: list[Point]
-
-
-@dataclass
-class Recorder:
-    """Keeps the first grid of the newest try, step by step: a callback of the sampler."""
-
-    name: str
-    puzzle: str
-    frames: list[tuple[float, list[int]]] = field(default_factory=list)
-    """Noise level and tokens of each state."""
-
-    def __call__(self, step: Step) -> None:
-        if step.index == 1:
-            self.frames = []
-        for state in (step.before, step.after) if step.index == 1 else (step.after,):
-            self.frames.append((1 - float(state.alpha_t[0]), state.tokens[0].tolist()))
-
-
-@dataclass(frozen=True)
-class Line:
-    """A curve with its class in the page's style, and a standard error for each point, drawn as a bar."""
-
-    style: str
-    points: Sequence[Point]
-    errors: Sequence[float] = ()
+    loss: Sequence[Point]
+    bound: Sequence[Point]
 
 
 def write_report(
     path: Path,
-    large: Recorder,
-    small: Sequence[Recorder],
+    large: Sequence[Step],
+    small: Mapping[str, Sequence[Step]],
     measured: Sequence[SolveRate],
     trainings: Sequence[Curves],
     minutes: float,
@@ -83,11 +62,11 @@ def write_report(
         version=__version__,
         out=escape(str(path.parent)),
         large=strip(large),
-        small="".join(f"<h3>{escape(recorder.name)}</h3>{strip(recorder)}" for recorder in small),
+        small="".join(f"<h3>{escape(name)}</h3>{strip(steps)}" for name, steps in small.items()),
         table=table(measured),
         rates=rates(measured),
-        loss=curves("Training loss", [(found.method, smooth(found.loss)) for found in trainings]),
-        bound=curves("Validation bound", [(found.method, found.bound) for found in trainings]),
+        loss=curves("Training loss", {found.method: smooth(found.loss) for found in trainings}),
+        bound=curves("Validation bound", {found.method: found.bound for found in trainings}),
         puzzles=measured[0].puzzles,
         minutes="1 minute" if minutes == 1 else f"{minutes:g} minutes",
         trained=trained(trainings),
@@ -102,23 +81,25 @@ def trained(trainings: Sequence[Curves]) -> str:
     return f"Trained: {', '.join(parts)}"
 
 
-def strip(recorder: Recorder) -> str:
-    """Return some states in a row, evenly over the steps; what changed since the picture before is coloured."""
-    side, given = SIDES[len(recorder.puzzle)], [symbol != "." for symbol in recorder.puzzle]
-    figures, before = [], recorder.frames[0][1]
-    for index in sorted(set(np.linspace(0, len(recorder.frames) - 1, PICTURES).round().astype(int).tolist())):
-        noise, tokens = recorder.frames[index]
-        picture = grid_picture(tokens, given, [new != old for new, old in zip(tokens, before, strict=True)], side)
-        figures.append(f"<figure>{picture}<figcaption>step {index} · noise {noise:.0%}</figcaption></figure>")
-        before = tokens
-    return f'<div class="strip side{side}">{"".join(figures)}</div>'
+def strip(steps: Sequence[Step]) -> str:
+    """Return some states of the newest run in a row; what changed since the picture before is coloured."""
+    newest = steps[-steps[-1].index :]
+    states = [newest[0].before, *(step.after for step in newest)]
+    figures, before = [], states[0]
+    for index in sorted(set(np.linspace(0, len(states) - 1, PICTURES).round().astype(int).tolist())):
+        now, noise = states[index], 1 - float(states[index].alpha_t[0])
+        caption = f"<figcaption>step {index} · noise {noise:.0%}</figcaption>"
+        figures.append(f"<figure>{grid_picture(now, before)}{caption}</figure>")
+        before = now
+    return f'<div class="strip side{SIDES[states[0].tokens.shape[1]]}">{"".join(figures)}</div>'
 
 
-def grid_picture(tokens: Sequence[int], given: Sequence[bool], changed: Sequence[bool], side: int) -> str:
-    """Return a Sudoku: given cells shaded and bold, changed ones coloured, a mask empty."""
-    height, width = box_shape(side)
-    size, parts = side * CELL, []
-    for index, token in enumerate(tokens):
+def grid_picture(now: Noisy, before: Noisy) -> str:
+    """Return the first grid of a state: given cells shaded and bold, changed ones coloured, a mask empty."""
+    side = SIDES[now.tokens.shape[1]]
+    given, changed = (~now.free[0]).tolist(), (now.tokens != before.tokens)[0].tolist()
+    (height, width), size, parts = BOXES[side], side * CELL, []
+    for index, token in enumerate(now.tokens[0].tolist()):
         y, x = (CELL * place for place in divmod(index, side))
         style = "given" if given[index] else "changed" if changed[index] else "settled"
         parts.append(f'<rect class="{style}" x="{x}" y="{y}" width="{CELL}" height="{CELL}"/>')
@@ -149,12 +130,9 @@ def table(measured: Sequence[SolveRate]) -> str:
 
 def rates(measured: Sequence[SolveRate]) -> str:
     """Return a chart of solve rates over steps."""
-    steps = sorted({found.steps for found in measured})
-    lines = []
-    for method in dict.fromkeys(found.run for found in measured):
-        own = [found for found in measured if found.run == method]
-        points = [(float(steps.index(found.steps)), 100 * found.solve_rate) for found in own]
-        lines.append(Line(style_of(method), points, [100 * found.error for found in own]))
+    steps, lines = sorted({found.steps for found in measured}), defaultdict[str, list[Point]](list)
+    for found in measured:
+        lines[found.run].append((steps.index(found.steps), 100 * found.solve_rate, 100 * found.error))
     lowest = min(found.solve_rate - found.error for found in measured)
     floor = max(0, 20 * int(5 * lowest - 0.25))
     y_axis = (floor, 100, [(value, f"{value}%") for value in range(floor, 101, 10 if floor >= 60 else 20)])
@@ -162,10 +140,9 @@ def rates(measured: Sequence[SolveRate]) -> str:
     return chart("Solve rate by number of steps", "network evaluations per grid", x_axis, y_axis, lines)
 
 
-def curves(title: str, of_methods: Sequence[tuple[str, Sequence[Point]]]) -> str:
+def curves(title: str, lines: Mapping[str, Sequence[Point]]) -> str:
     """Return a chart with one curve per method over the steps of training."""
-    lines = [Line(style_of(method), points) for method, points in of_methods]
-    steps, heights = zip(*(point for line in lines for point in line.points), strict=True)
+    steps, heights = zip(*(point for points in lines.values() for point in points), strict=True)
     highest = 1.05 * float(np.quantile(heights, 0.98, method="higher"))  # a few wild values do not set the scale
     return chart(title, "training step", _axis_to(max(steps)), _axis_to(highest), lines)
 
@@ -174,15 +151,10 @@ def _axis_to(high: float) -> Axis:
     return 0.0, high, [(value, f"{value:,.9g}") for value in round_ticks(high)]
 
 
-def chart(title: str, x_name: str, x_axis: Axis, y_axis: Axis, lines: Sequence[Line]) -> str:
-    """Return curves over a light grid; values outside the axes are moved to the edge."""
-
-    def across(value: float) -> float:
-        return float(np.interp(value, x_axis[:2], (LEFT, RIGHT)))
-
-    def down(value: float) -> float:
-        return float(np.interp(value, y_axis[:2], (BOTTOM, TOP)))
-
+def chart(title: str, x_name: str, x_axis: Axis, y_axis: Axis, lines: Mapping[str, Sequence[Point]]) -> str:
+    """Return a curve for each method over a light grid; values outside the axes are moved to the edge."""
+    across = partial(np.interp, xp=x_axis[:2], fp=(LEFT, RIGHT))
+    down = partial(np.interp, xp=y_axis[:2], fp=(BOTTOM, TOP))
     parts = []
     for value, label in y_axis[2]:
         y = down(value)
@@ -191,15 +163,16 @@ def chart(title: str, x_name: str, x_axis: Axis, y_axis: Axis, lines: Sequence[L
     below = [(across(value), 17, label) for value, label in x_axis[2]]
     for x, lower, label in [*below, ((LEFT + RIGHT) / 2, 34, escape(x_name))]:
         parts.append(f'<text class="tick" text-anchor="middle" x="{x:.1f}" y="{BOTTOM + lower}">{label}</text>')
-    for line in lines:
-        places = [(across(x), down(y)) for x, y in line.points]
+    for method, points in lines.items():
+        style, places = style_of(method), [(across(x), down(y)) for x, y, *_ in points]
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
-        parts.append(f'<polyline class="curve {line.style}" points="{path}"/>')
-        for (value, height), error in zip(line.points, line.errors, strict=False):
-            x, low, high = across(value), down(height - error), down(height + error)
-            parts.append(f'<line class="error {line.style}" x1="{x:.1f}" x2="{x:.1f}" y1="{low:.1f}" y2="{high:.1f}"/>')
+        parts.append(f'<polyline class="curve {style}" points="{path}"/>')
+        for (x, _), (_, height, *errors) in zip(places, points, strict=True):
+            for error in errors:
+                low, high = down(height - error), down(height + error)
+                parts.append(f'<line class="error {style}" x1="{x:.1f}" x2="{x:.1f}" y1="{low:.1f}" y2="{high:.1f}"/>')
         if len(places) < 100:
-            parts += [f'<circle class="dot {line.style}" cx="{x:.1f}" cy="{y:.1f}" r="3.5"/>' for x, y in places]
+            parts += [f'<circle class="dot {style}" cx="{x:.1f}" cy="{y:.1f}" r="3.5"/>' for x, y in places]
     box = f"0 0 {WIDTH} {HEIGHT}"
     return f'<svg class="chart" viewBox="{box}" role="img" aria-label="{escape(title)}">{"".join(parts)}</svg>'
 
@@ -213,11 +186,9 @@ def round_ticks(high: float) -> list[float]:
 
 def smooth(points: Sequence[Point]) -> list[Point]:
     """Return an exponential moving average without the bias of its start."""
-    total, weight, found = 0.0, 0.0, []
-    for step, value in points:
-        total, weight = SMOOTHING * total + value, SMOOTHING * weight + 1
-        found.append((step, total / weight))
-    return found
+    steps, values = np.transpose(points)
+    weights = SMOOTHING ** np.arange(len(values))
+    return list(zip(steps, np.convolve(values, weights)[: len(values)] / weights.cumsum(), strict=True))
 
 
 def style_of(method: str) -> str:

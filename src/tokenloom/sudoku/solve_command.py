@@ -66,7 +66,7 @@ def solve(config: Annotated[SolveConfig, tyro.conf.arg(name="")]) -> None:
     puzzles = read(config.puzzle)
     solver = Solver(config.sampling.sampler_value(), config.tries, config.seed, config.batch, config.until_valid)
     run = open_run(config.model or MODELS[SIDES[puzzles.shape[1]]])
-    fit_threads(run.model, min(len(puzzles), config.batch), puzzles.shape[1])
+    fit_threads(run.model, min(len(puzzles), config.batch), run.model.length)
     single = len(puzzles) == 1
     console, start = Console(), time.perf_counter()
     if single and config.watch and console.is_terminal and not config.json:

@@ -8,8 +8,9 @@ length 1 proves that a puzzle has one solution.  Grids are tokens (digit minus o
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
+from itertools import islice
 
 BOXES = {4: (2, 2), 6: (2, 3), 9: (3, 3)}
 """Height and width of the boxes, for each side of a grid."""
@@ -45,15 +46,13 @@ def solve(
     puzzle: Sequence[int], side: int, limit: int = 2, order: random.Random | None = None
 ) -> list[tuple[int, ...]]:
     """Return the solutions of a puzzle, at most `limit` of them; `order` shuffles the digits that are tried."""
-    if len(puzzle) != side * side:
-        raise ValueError(f"a puzzle of side {side} has {side * side} cells, got {len(puzzle)}")
-    return _Search(puzzle, side, limit, order).found
+    return list(islice(_Search(puzzle, side, order), limit))
 
 
 def has_solution(puzzle: Sequence[int], side: int, patience: int = 20_000) -> bool | None:
     """Return whether a puzzle has a solution; None if that is not known after `patience` cells were filled."""
-    search = _Search(puzzle, side, 1, None, patience)
-    return True if search.found else None if search.patience < 0 else False
+    search = _Search(puzzle, side, None, patience)
+    return True if any(search) else None if search.patience < 0 else False
 
 
 def random_grid(side: int, order: random.Random) -> tuple[int, ...]:
@@ -100,30 +99,30 @@ def random_puzzle(
 
 
 class _Search:
-    """A search, run when it is made: `free` holds the digits that each unit still lacks, as the bits of an integer."""
+    """The solutions of a puzzle: `free` holds the digits that each unit still lacks, as the bits of an integer."""
 
     def __init__(
-        self, puzzle: Sequence[int], side: int, limit: int, order: random.Random | None, patience: float = math.inf
+        self, puzzle: Sequence[int], side: int, order: random.Random | None, patience: float = math.inf
     ) -> None:
-        self.units, self.limit, self.order, self.patience = cell_units(side), limit, order, patience
-        self.grid = list(puzzle)
-        self.free = [(1 << side) - 1] * (3 * side)
+        if len(puzzle) != side * side:
+            raise ValueError(f"a puzzle of side {side} has {side * side} cells, got {len(puzzle)}")
+        self.units, self.order, self.patience = cell_units(side), order, patience
+        self.grid, self.free, self.consistent = list(puzzle), [(1 << side) - 1] * (3 * side), True
         self.blanks = [cell for cell, digit in enumerate(puzzle) if digit == BLANK]
-        self.found: list[tuple[int, ...]] = []
-        consistent = True
         for cell, digit in enumerate(puzzle):
             if not BLANK <= digit < side:
                 raise ValueError(f"cell {cell} holds {digit}; tokens are in 0..{side - 1} and a blank is {BLANK}")
             for unit in self.units[cell] if digit != BLANK else ():
-                consistent &= bool(self.free[unit] >> digit & 1)
+                self.consistent &= bool(self.free[unit] >> digit & 1)
                 self.free[unit] &= ~(1 << digit)
-        if consistent:
-            self._fill()
 
-    def _fill(self) -> None:
-        """Fill the blanks in every possible way, until the limit is reached or the patience ends."""
+    def __iter__(self) -> Iterator[tuple[int, ...]]:
+        return self._filled() if self.consistent else iter(())
+
+    def _filled(self) -> Iterator[tuple[int, ...]]:
+        """Fill the blanks in every possible way, until the patience ends."""
         if not self.blanks:
-            self.found.append(tuple(self.grid))
+            yield tuple(self.grid)
             return
         place, options = self._most_constrained()
         if not options:
@@ -134,18 +133,16 @@ class _Search:
         blanks, free = self.blanks, self.free
         blanks[place], blanks[-1] = blanks[-1], blanks[place]
         cell = blanks.pop()
-        units = self.units[cell]
         for digit in digits:
             self.grid[cell] = digit
-            for unit in units:
+            for unit in self.units[cell]:
                 free[unit] ^= 1 << digit
-            self._fill()
-            for unit in units:
+            yield from self._filled()
+            for unit in self.units[cell]:
                 free[unit] ^= 1 << digit
             self.patience -= 1
-            if len(self.found) >= self.limit or self.patience < 0:
+            if self.patience < 0:
                 break
-        self.grid[cell] = BLANK
         blanks.append(cell)
 
     def _most_constrained(self) -> tuple[int, int]:

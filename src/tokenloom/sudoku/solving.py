@@ -100,8 +100,7 @@ def _draw(
     def valid(grids: Tokens, rows: Int[Tensor, "rows"]) -> Bool[Tensor, "rows"]:
         return obeys(grids, chosen[rows])
 
-    pairs = zip(chosen.tolist(), draws, strict=True)
-    seeds = [derive_seed(solver.seed, "solve", repr(puzzle), attempt) for puzzle, (_, attempt) in pairs]
+    seeds = [derive_seed(solver.seed, "solve", repr(puzzles[index].tolist()), attempt) for index, attempt in draws]
     samples = solver.sampler.run(
         model,
         len(draws),

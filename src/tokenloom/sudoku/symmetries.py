@@ -22,13 +22,8 @@ CHUNK = 8192
 """Grids whose invariants are computed at once."""
 
 
-def augment(x_0: Tokens, generator: Generator, side: int) -> Tokens:
-    """Move each grid by a symmetry of its own, uniform on the group."""
-    return augment_puzzles(x_0, None, generator, side)[0]
-
-
-def augment_puzzles(x_0: Tokens, puzzle: Flags | None, generator: Generator, side: int) -> tuple[Tokens, Flags | None]:
-    """Move each grid by a symmetry of its own, and its puzzle by the same."""
+def augment(x_0: Tokens, puzzle: Flags | None, generator: Generator, side: int) -> tuple[Tokens, Flags | None]:
+    """Move each grid by a symmetry of its own, uniform on the group, and its puzzle by the same."""
     moves = draw_cell_moves(len(x_0), side, generator, x_0.device)
     labels = draw_permutations((len(x_0), side), generator, x_0.device).to(x_0.dtype)
     return labels.gather(1, x_0.gather(1, moves).long()), None if puzzle is None else puzzle.gather(1, moves)
@@ -36,20 +31,16 @@ def augment_puzzles(x_0: Tokens, puzzle: Flags | None, generator: Generator, sid
 
 def draw_cell_moves(batch: int, side: int, generator: Generator, device: torch.device) -> Int[Tensor, "batch cells"]:
     """Draw where each cell of a moved grid comes from: bands, stacks, rows and columns permuted, maybe transposed."""
-    height, width = box_shape(side)
-    lines = [_draw_lines(batch, side, thickness, generator, device) for thickness in (height, width)]
+    (height, width), lines = box_shape(side), []
+    for thickness in (height, width):
+        bands = draw_permutations((batch, side // thickness), generator, device)
+        within = draw_permutations((batch, side // thickness, thickness), generator, device)
+        lines.append((bands.unsqueeze(-1) * thickness + within).flatten(1))
     source = lines[0][:, :, None] * side + lines[1][:, None, :]
     if height == width:
         transposed = uniform((batch, 1, 1), generator, device) < 0.5
         source = torch.where(transposed, source.transpose(1, 2), source)
     return source.flatten(1)
-
-
-def _draw_lines(batch: int, side: int, thickness: int, generator: Generator, device: torch.device) -> Tensor:
-    """Permute rows (or columns) within bands of `thickness`, and the bands."""
-    bands = draw_permutations((batch, side // thickness), generator, device)
-    within = draw_permutations((batch, side // thickness, thickness), generator, device)
-    return (bands.unsqueeze(-1) * thickness + within).flatten(1)
 
 
 def draw_permutations(shape: tuple[int, ...], generator: Generator, device: torch.device) -> Tensor:

@@ -119,11 +119,9 @@ def _contradiction(cells: Sequence[int], side: int) -> str | None:
     seen: dict[tuple[int, int], int] = {}
     for index, digit in enumerate(cells):
         for unit in cell_units(side)[index] if digit != BLANK else ():
-            if (unit, digit) in seen:
-                first, second = _place(seen[unit, digit], side), _place(index, side)
+            if (first := seen.setdefault((unit, digit), index)) != index:
                 kind = ("row", "column", "box")[unit // side]
-                return f"{digit + 1} stands at {first} and at {second}, in the same {kind}"
-            seen[unit, digit] = index
+                return f"{digit + 1} stands at {_place(first, side)} and at {_place(index, side)}, in the same {kind}"
     for index, units in enumerate(cell_units(side)):
         if cells[index] == BLANK and all(any((unit, digit) in seen for unit in units) for digit in range(side)):
             return f"no digit is left for {_place(index, side)}"
