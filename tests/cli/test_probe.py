@@ -62,22 +62,17 @@ def test_heat_maps_show_both_posteriors_and_the_news_of_a_token(tmp_path: Path, 
     """Of an exact model on 2 x 2 pixels, whatever it predicts, against the oracles of both representations."""
     p0, process = brute.random_p0(3, 4), tl.Uniform(3)
     image = torch.tensor([0, 2, 1, 0])
-    maps = posterior_maps(tl.Oracle(p0, process, predicts=tl.Denoiser), image, (0.3, 0.7), generator)
-    for row in maps:
-        tokens = torch.from_numpy(row.noisy * 2).round().long().view(1, 4)
-        time = torch.tensor([row.t], dtype=torch.float64)
-        noisy = tl.Noisy(tokens, time, process.alpha(time))
-        oracles = [tl.Oracle(p0, process, predicts=kind) for kind in (tl.LeaveOneOut, tl.Denoiser)]
-        laws = [oracle.predict(noisy).log_probs.exp()[0] for oracle in oracles]
-        grey = torch.tensor([0, 0.5, 1], dtype=torch.float64)
-        entropy = [torch.special.entr(law).sum(-1) for law in laws]
-        for network_input, expected in (
-            (row.leave_one_out, laws[0] @ grey),
-            (row.denoiser, laws[1] @ grey),
-            (row.added, entropy[0] - entropy[1]),
-        ):
-            torch.testing.assert_close(torch.from_numpy(network_input).flatten(), expected)
-    draw_heat_maps(maps, tmp_path / "maps.png", "an oracle")
+    times = (0.3, 0.7)
+    maps = posterior_maps(tl.Oracle(p0, process, predicts=tl.Denoiser), image, times, generator).flatten(2)
+    t = torch.tensor(times, dtype=torch.float64)
+    noisy = tl.Noisy((maps[0] * 2).round().long(), t, process.alpha(t))
+    oracles = [tl.Oracle(p0, process, predicts=kind) for kind in (tl.LeaveOneOut, tl.Denoiser)]
+    laws = [oracle.predict(noisy).log_probs.exp() for oracle in oracles]
+    grey = torch.tensor([0, 0.5, 1], dtype=torch.float64)
+    entropy = [torch.special.entr(law).sum(-1) for law in laws]
+    for found, expected in zip(maps[1:], (laws[0] @ grey, laws[1] @ grey, entropy[0] - entropy[1]), strict=True):
+        torch.testing.assert_close(found, expected)
+    draw_heat_maps(maps.view(4, 2, 2, 2), times, tmp_path / "maps.png", "an oracle")
     assert pixels(tmp_path / "maps.png")[..., :3].std() > 0.01
     with pytest.raises(ValueError, match="square images, got 3 pixels"):
         posterior_maps(tl.Oracle(p0, process), image[:3], (0.5,))

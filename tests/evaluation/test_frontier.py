@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,11 @@ import tokenloom as tl
 from tests.evaluation.helpers import NO_TEXT
 from tests.training.helpers import saved, tiny
 from tokenloom.cli.frontier import frontier
+from tokenloom.cli.ranks import spread
 from tokenloom.data.markov import markov_chain
-from tokenloom.evaluation.frontier import Sweep, matched, nats_at_entropy, run_points, submit_points, warnings
+from tokenloom.evaluation.frontier import Sweep, matched, nats_at_entropy, warnings
 from tokenloom.evaluation.judges import OracleJudge, rate
-from tokenloom.evaluation.points import Point, evaluate_point
+from tokenloom.evaluation.points import Point, evaluate_point, run_points
 from tokenloom.samplers.options import SamplerOptions
 
 
@@ -117,8 +119,8 @@ def test_a_killed_sweep_resumes_with_what_is_missing(run: Path, tmp_path: Path) 
 
 def test_workers_on_this_machine_measure_the_same_points(run: Path, tmp_path: Path) -> None:
     points = Sweep((str(run),), "oracle", steps=(2,), top_p=(0.9, 1.0), num=4).points()
-    jobs = submit_points(points, tmp_path / "spread", 2, "local")
-    assert sum(len(job.result()) for job in jobs) == len(points)
+    shares = spread(partial(run_points, folder=tmp_path / "spread"), points, tmp_path / "jobs", 2, "local")
+    assert sum(map(len, shares)) == len(points)
     for point, mine in zip(points, run_points(points, tmp_path / "alone"), strict=True):
         theirs = json.loads(point.file(tmp_path / "spread").read_text())
         assert theirs | {"seconds_per_sample": 0} == mine | {"seconds_per_sample": 0}

@@ -98,7 +98,7 @@ def _heat_maps(run: Run, source: HeldOut, folder: Path, seed: int) -> list[Path]
     image = source.draw(1, generator)[0][0]
     maps = posterior_maps(run.model, image, SHOWN, generator)
     title = f"{run.name}: predicts {run.model.predicts.__name__}"
-    return [draw_heat_maps(maps, folder / f"heat-maps-{run.name.replace('/', '-')}.png", title)]
+    return [draw_heat_maps(maps, SHOWN, folder / f"heat-maps-{run.name.replace('/', '-')}.png", title)]
 
 
 def draw_probe(found: Results, path: Path) -> Path:

@@ -5,41 +5,27 @@ noisy token adds: H(leave-one-out) - H(denoiser), in nats, large where neighbour
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
-from tokenloom.evaluation.plots import FloatArray, canvas, picture
+from tokenloom.evaluation.plots import canvas
 from tokenloom.models.evaluating import evaluating
 from tokenloom.models.protocol import Model
 from tokenloom.posteriors import Denoiser, LeaveOneOut, convert_at
 
 PIXEL = 1.75
 """Side of a picture in inches."""
-
-
-@dataclass(frozen=True)
-class Maps:
-    """Pictures of one noisy image: grey levels in [0, 1], and nats."""
-
-    t: float
-    noisy: FloatArray
-    leave_one_out: FloatArray
-    denoiser: FloatArray
-    added: FloatArray
+COLUMNS = ("noisy", "leave-one-out", "denoiser", "added by its own token")
+"""The pictures of a noisy image: three of grey levels in [0, 1], the last in nats."""
 
 
 @torch.inference_mode()
 def posterior_maps(
-    model: Model,
-    image: Int[Tensor, "pixels"],
-    times: Sequence[float],
-    generator: Generator | None = None,
-) -> tuple[Maps, ...]:
+    model: Model, image: Int[Tensor, "pixels"], times: Sequence[float], generator: Generator | None = None
+) -> Float[Tensor, "columns times side side"]:
     """Corrupt a square image of grey levels to each time and read both posteriors."""
     side, levels = round(image.numel() ** 0.5), model.process.vocab_size
     if side * side != image.numel():
@@ -54,23 +40,28 @@ def posterior_maps(
     grey = torch.linspace(0, 1, levels, dtype=torch.float64)
     entropies = [torch.special.entr(law).sum(-1) for law in laws]
     grids = [noisy.tokens.double().cpu() / (levels - 1), *(law @ grey for law in laws), entropies[0] - entropies[1]]
-    pictures = [grid.view(-1, side, side).numpy().astype(np.float64) for grid in grids]
-    return tuple(Maps(t, *(stack[row] for stack in pictures)) for row, t in enumerate(times))
+    return torch.stack(grids).view(len(COLUMNS), -1, side, side)
 
 
-def draw_heat_maps(maps: Sequence[Maps], path: Path, title: str) -> Path:
+def draw_heat_maps(
+    maps: Float[Tensor, "columns times side side"], times: Sequence[float], path: Path, title: str
+) -> Path:
     """Draw one row per time; the columns are x_t, the two posteriors and the information in the own token."""
-    titles = ("noisy", "leave-one-out", "denoiser", "added by its own token")
-    most = max(float(np.abs(row.added).max()) for row in maps)
-    with canvas(path, len(maps), 4, 4 * PIXEL + 1.4, len(maps) * PIXEL + 0.7) as (figure, axes):
+    most = float(maps[-1].abs().max())
+    with canvas(path, len(times), 4, 4 * PIXEL + 1.4, len(times) * PIXEL + 0.7) as (figure, axes):
         figure.suptitle(title, x=0.01, ha="left")
-        for row, line in zip(maps, axes, strict=True):
-            for axis, values in zip(line[:3], (row.noisy, row.leave_one_out, row.denoiser), strict=True):
-                grey = picture(axis, values, "gray_r", 0, 1)
-            added = picture(line[3], row.added, "RdBu_r", -most, most)
-            line[0].set_ylabel(f"t = {row.t:g}")
-        for axis, text in zip(axes[0], titles, strict=True):
-            axis.set_title(text)
-        figure.colorbar(grey, ax=list(axes[:, 2]), shrink=0.6, label="mean grey level")
-        figure.colorbar(added, ax=list(axes[:, 3]), shrink=0.6, label="nats")
+        for column, name in enumerate(COLUMNS):
+            colours, low, high = ("RdBu_r", -most, most) if column == 3 else ("gray_r", 0, 1)
+            for axis, values in zip(axes[:, column], maps[column].numpy(), strict=True):
+                axis.set(xticks=[], yticks=[])
+                axis.grid(visible=False)
+                for spine in axis.spines.values():
+                    spine.set(visible=True, color="#c9cdd2", linewidth=0.6)
+                drawn = axis.imshow(values, cmap=colours, vmin=low, vmax=high, interpolation="nearest")
+            axes[0, column].set_title(name)
+            if column >= 2:
+                label = "nats" if column == 3 else "mean grey level"
+                figure.colorbar(drawn, ax=list(axes[:, column]), shrink=0.6, label=label)
+        for axis, t in zip(axes[:, 0], times, strict=True):
+            axis.set_ylabel(f"t = {t:g}")
     return path

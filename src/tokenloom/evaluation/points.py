@@ -21,7 +21,6 @@ from tokenloom.drawing.randomness import derive_seed
 from tokenloom.evaluation.held_out import HeldOut, held_out, trained_on
 from tokenloom.evaluation.judges import Judge, check_judge, load_judge, rate
 from tokenloom.evaluation.metrics import distinct
-from tokenloom.evaluation.sizes import check_sampling
 from tokenloom.models.opening import Run, open_run, placed
 from tokenloom.samplers.options import SamplerOptions
 from tokenloom.support.files import write_json
@@ -30,6 +29,7 @@ from tokenloom.support.reading import read_json
 BATCH = 16
 
 Origin = Literal["model", "data", "shuffled data"]
+Record = dict[str, Any]
 
 NUMBERS = (
     *("perplexity", "nats_per_token", "nats_error", "entropy", "entropy_error", "samples", "judged_tokens"),
@@ -89,10 +89,15 @@ def check_points(points: Sequence[Point]) -> None:
         model = opened(point.run).model
         check_judge(point.judge, decoder_of(model))
         if point.source == "model":
-            check_sampling(model, point.num, BATCH, point.sampling.steps)
+            point.sampling.check_memory(model, point.num, BATCH)
 
 
-def evaluate_point(point: Point, folder: Path, batch: int = BATCH) -> dict[str, Any]:
+def run_points(points: Sequence[Point], folder: Path) -> list[Record]:
+    """Measure the points that are missing, one after the other, and return all records."""
+    return [evaluate_point(point, folder) for point in points]
+
+
+def evaluate_point(point: Point, folder: Path, batch: int = BATCH) -> Record:
     """Return the record of a point, from its file or computed, `batch` samples at a time, and written."""
     path = point.file(folder)
     settings: dict[str, Any] = {**asdict(point.sampling), **asdict(point)}
