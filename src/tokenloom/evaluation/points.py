@@ -141,7 +141,7 @@ def _kept(path: Path, settings: dict[str, Any]) -> dict[str, Any] | None:
 def _tokens(point: Point, run: Run, batch: int) -> tuple[Tensor, float]:
     """Return the sequences of a point, and the network evaluations per sequence."""
     if point.source != "model":
-        rows = data_of(point.run, point.data).rows
+        rows = data_of(point.run, point.data).data.valid
         generator = torch.Generator().manual_seed(derive_seed(point.seed, "rows"))
         chosen = rows[torch.randperm(len(rows), generator=generator)[: point.num]].long()
         if point.source == "shuffled data":
