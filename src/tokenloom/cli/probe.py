@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -30,62 +30,60 @@ SHOWN = (0.2, 0.5, 0.8)
 Results = Mapping[str, tuple[Sensitivity, ...]]
 
 
-@dataclass(frozen=True)
-class ProbeConfig:
-    """Runs to probe, and how."""
-
-    runs: tyro.conf.Positional[tuple[str, ...]]
-    """Run folders, model folders or names of bundled models."""
-    data: str | None = None
-    """Held-out data: a path, a Hub name or a kind such as markov; by default what each run held out."""
-    sequences: int = 64
-    """Held-out sequences."""
-    times: tuple[float, ...] = TIMES
-    """Times in (0, 1] at which sequences are noised and probed."""
-    effort: Annotated[Effort, tyro.conf.arg(name="")] = field(default_factory=Effort)
-    weights: Weights = "ema"
-    """Averaged weights, or the raw ones of the newest checkpoint."""
-    seed: int = 0
-    """Seed of the noise and of the choice of positions and substitutes."""
-    out: Path | None = None
-    """Folder for figures and numbers; by default evaluation/ in the first run."""
-
-
 @COMMANDS.register("probe")
-def probe_command(config: Annotated[ProbeConfig, tyro.conf.arg(name="")]) -> None:
+def probe_command(
+    runs: tyro.conf.Positional[tuple[str, ...]],
+    data: str | None = None,
+    sequences: int = 64,
+    times: tuple[float, ...] = TIMES,
+    effort: Annotated[Effort, tyro.conf.arg(name="")] = Effort(),  # noqa: B008
+    weights: Weights = "ema",
+    seed: int = 0,
+    out: Path | None = None,
+) -> None:
     """Compare runs by the leave-one-out probe: change a token, keep the rest, and watch its own prediction.
 
     Draws a figure (and, for digits, heat maps of the two posteriors) and writes the numbers beside it.
+
+    Args:
+        runs: Run folders, model folders or names of bundled models.
+        data: Held-out data: a path, a Hub name or a kind such as markov; by default what each run held out.
+        sequences: Held-out sequences.
+        times: Times in (0, 1] at which sequences are noised and probed.
+        effort: Amount of work.
+        weights: Averaged weights, or the raw ones of the newest checkpoint.
+        seed: Seed of the noise and of the choice of positions and substitutes.
+        out: Folder for figures and numbers; by default evaluation/ in the first run.
     """
     display, console = Display(Console(file=sys.stderr)), Console()
     with display.status("loading"):
-        opened = open_runs(config.runs, config.weights)
+        opened = open_runs(runs, weights)
     for run in opened:
         check_probed(run.model)
-    folder = opened[0].results if config.out is None else config.out
+    folder = opened[0].results if out is None else out
     check_writable(folder)
     optional("matplotlib", "evaluate")
     found: dict[str, tuple[Sensitivity, ...]] = {}
     with display.status("reading the data"):
-        sources = [held_out(run, config.data) for run in opened]
-        for number, (run, source) in enumerate(zip(opened, sources, strict=True)):
-            generator = torch.Generator().manual_seed(config.seed)  # for every run: equal processes see equal states
+        pairs = [(run, held_out(run, data)) for run in opened]
+        for number, (run, source) in enumerate(pairs):
+            generator = torch.Generator().manual_seed(seed)  # for every run: equal processes see equal states
             show = partial(show_share, display, f"probing {run.name} on {source.name}", number, len(opened))
             show(0.0)
-            x_0, given = source.draw(config.sequences, generator)
-            found[run.name] = probe(run.model, x_0, config.times, config.effort, generator, given, show)
-    settings = {name: getattr(config, name) for name in ("times", "sequences", "weights", "seed")}
+            x_0, given = source.draw(sequences, generator)
+            found[run.name] = probe(run.model, x_0, times, effort, generator, given, show)
+    settings = {"times": times, "sequences": sequences, "weights": weights, "seed": seed}
     record = {
-        "settings": settings | asdict(config.effort),
+        "settings": settings | asdict(effort),
         "compared_with": "the mean over substitutes",
-        "data": {run.name: source.name for run, source in zip(opened, sources, strict=True)},
+        "data": {run.name: source.name for run, source in pairs},
         "runs": {name: [asdict(item) for item in results] for name, results in found.items()},
     }
     written = [draw_probe(found, folder / "probe.png"), write_json(folder / "probe.json", record)]
-    for run, source in zip(opened, sources, strict=True):
-        written += _heat_maps(run, source, folder, config.seed)
+    for run, source in pairs:
+        written += _heat_maps(run, source, folder, seed)
     console.print(probe_table(found))
-    for line in (*(f"{run.name} on {source.name}" for run, source in zip(opened, sources, strict=True)), *written):
+    for line in (*(f"{run.name} on {source.name}" for run, source in pairs), *written):
         console.print(f"[dim]{line}[/]", highlight=False, soft_wrap=True)
 
 
