@@ -243,7 +243,7 @@ def test_a_generation_task_gets_the_only_possible_text(tmp_path: Path) -> None:
 
 def test_the_harness_builds_the_model_from_its_arguments(tmp_path: Path) -> None:
     random_network(tl.Masked(3)).save(tmp_path / "model")
-    text = f"pretrained={tmp_path / 'model'},samples=8,sampler=psi:kappa=0.9,temperature=1,seed=3"
+    text = f"pretrained={tmp_path / 'model'},samples=8,sampler=psi:kappa=0.9,corrector=none,temperature=1,seed=3"
     made = lm_eval.api.registry.get_model("tokenloom").create_from_arg_string(
         text, {"batch_size": "auto", "device": "cpu", "max_batch_size": None}
     )
