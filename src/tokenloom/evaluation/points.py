@@ -100,17 +100,15 @@ def run_points(points: Sequence[Point], folder: Path) -> list[Record]:
 def evaluate_point(point: Point, folder: Path, batch: int = BATCH) -> Record:
     """Return the record of a point, from its file or computed, `batch` samples at a time, and written."""
     path = point.file(folder)
-    settings: dict[str, Any] = {**asdict(point.sampling), **asdict(point)}
-    del settings["sampling"]
+    settings = asdict(point)
+    settings |= settings.pop("sampling")
     kept = _kept(path, settings)
     if kept is not None:
         return kept
     run, start = opened(point.run), time.perf_counter()
     tokens, evaluations = _tokens(point, run, batch)
-    seconds = time.perf_counter() - start
-    decode = decoder_of(run.model)
-    rating = rate(judged_by(point.judge, point.run), tokens, decode)
-    record = settings | asdict(rating) | run.provenance()
+    seconds, decode = time.perf_counter() - start, decoder_of(run.model)
+    record = settings | asdict(rate(judged_by(point.judge, point.run), tokens, decode)) | run.provenance()
     record |= {
         "family": point.family,
         "data": None if point.source == "model" else data_of(point.run, point.data).name,
@@ -125,7 +123,7 @@ def evaluate_point(point: Point, folder: Path, batch: int = BATCH) -> Record:
     return record
 
 
-def _kept(path: Path, settings: dict[str, Any]) -> dict[str, Any] | None:
+def _kept(path: Path, settings: Record) -> Record | None:
     """Return the record of a point that was measured before; None if there is none or its file is damaged."""
     try:
         record: Any = read_json(path)
@@ -149,7 +147,7 @@ def _tokens(point: Point, run: Run, batch: int) -> tuple[Tensor, float]:
         return chosen, 0.0
     sampler, parts, evaluations = point.sampling.sampler_value(), [], 0
     for first in range(0, point.num, batch):
-        seeds = [derive_seed(point.seed, "row", row) for row in range(first, min(first + batch, point.num))]
+        seeds = [derive_seed(point.seed, "row", row) for row in range(point.num)[first : first + batch]]
         samples = sampler.run(run.model, len(seeds), generator=run.randomness(seeds))
         parts.append(samples.tokens.cpu())
         evaluations += int(samples.evaluations.sum())
