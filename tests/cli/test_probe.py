@@ -13,8 +13,9 @@ from tests import brute
 from tests.cli.helpers import Shell
 from tests.training.helpers import saved, tiny
 from tokenloom.cli import main
+from tokenloom.cli.probe import draw_heat_maps
 from tokenloom.data.digits import DigitsSource
-from tokenloom.evaluation.heat_maps import draw_heat_maps, posterior_maps
+from tokenloom.evaluation.probe import posterior_maps
 
 FAST = ["--sequences", "6", "--positions", "2", "--substitutes", "3", "--times", "0.2", "0.8"]
 

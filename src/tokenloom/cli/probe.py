@@ -1,7 +1,7 @@
 """`tokenloom probe`: how much a prediction still depends on the token it should not see."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -9,15 +9,16 @@ from typing import Annotated
 
 import torch
 import tyro
+from jaxtyping import Float
 from rich.console import Console
 from rich.table import Table
+from torch import Tensor
 
 from tokenloom.cli.evaluate import show_share
 from tokenloom.cli.registry import COMMANDS
-from tokenloom.evaluation.heat_maps import draw_heat_maps, posterior_maps
 from tokenloom.evaluation.held_out import HeldOut, held_out, trained_on
 from tokenloom.evaluation.plots import band, canvas
-from tokenloom.evaluation.probe import Effort, Sensitivity, check_probed, probe
+from tokenloom.evaluation.probe import Effort, Sensitivity, check_probed, posterior_maps, probe
 from tokenloom.models.opening import Run, Weights, open_runs
 from tokenloom.support.display import Display
 from tokenloom.support.extras import optional
@@ -26,6 +27,8 @@ from tokenloom.support.files import check_writable, write_json
 TIMES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 SHOWN = (0.2, 0.5, 0.8)
 """Times of the heat maps."""
+PIXEL = 1.75
+"""Side of one of them in inches."""
 
 Results = Mapping[str, tuple[Sensitivity, ...]]
 
@@ -114,6 +117,31 @@ def draw_probe(found: Results, path: Path) -> Path:
         handles, labels = axes[0, 0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=min(3, len(found)))
         figure.suptitle("Dependence of the leave-one-out prediction on its own token", x=0.01, ha="left")
+    return path
+
+
+def draw_heat_maps(
+    maps: Float[Tensor, "columns times side side"], times: Sequence[float], path: Path, title: str
+) -> Path:
+    """Draw one row per time; the columns are x_t, the two posteriors and the information in the own token."""
+    columns = ("noisy", "leave-one-out", "denoiser", "added by its own token")
+    most = float(maps[-1].abs().max())
+    with canvas(path, len(times), 4, 4 * PIXEL + 1.4, len(times) * PIXEL + 0.7) as (figure, axes):
+        figure.suptitle(title, x=0.01, ha="left")
+        for column, name in enumerate(columns):
+            colours, low, high = ("RdBu_r", -most, most) if column == 3 else ("gray_r", 0, 1)
+            for axis, values in zip(axes[:, column], maps[column].numpy(), strict=True):
+                axis.set(xticks=[], yticks=[])
+                axis.grid(visible=False)
+                for spine in axis.spines.values():
+                    spine.set(visible=True, color="#c9cdd2", linewidth=0.6)
+                drawn = axis.imshow(values, cmap=colours, vmin=low, vmax=high, interpolation="nearest")
+            axes[0, column].set_title(name)
+            if column >= 2:
+                label = "nats" if column == 3 else "mean grey level"
+                figure.colorbar(drawn, ax=list(axes[:, column]), shrink=0.6, label=label)
+        for axis, t in zip(axes[:, 0], times, strict=True):
+            axis.set_ylabel(f"t = {t:g}")
     return path
 
 
