@@ -1,5 +1,6 @@
 """`tokenloom import`: a checkpoint of another library becomes a model folder of ours."""
 
+from functools import partial
 from pathlib import Path
 
 import tyro
@@ -39,8 +40,8 @@ def import_command(
     """
     check_replaceable(to)
     with Console(stderr=True).status(f"reading {source}"):
-        options = {"family": family, "tokenizer": tokenizer, "label": label, "length": length, "allow": allow}
-        found = import_model(source, pickles=True, average=not raw, **options)
+        read = partial(import_model, source, pickles=True, average=not raw)
+        found = read(family=family, label=label, tokenizer=tokenizer, length=length, allow=allow)
         found.model.save(to)
     table = Table(title=f"Imported {source}", title_justify="left", show_header=False)
     table.add_column(no_wrap=True)
