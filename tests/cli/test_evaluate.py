@@ -96,13 +96,6 @@ def test_text_is_read_with_the_runs_own_tokenizer_and_counted_in_characters(tmp_
     assert plain["sha256"] != undone["sha256"]
 
 
-def test_of_its_training_text_a_run_is_shown_what_it_held_out(tmp_path: Path) -> None:
-    text_run(tmp_path)
-    own, named = evaluated("run"), evaluated("run", "--data", "text.txt")
-    assert own["data"] == named["data"]
-    assert own["data"]["tokens"] < len(TEXT * 40) / 10
-
-
 def test_a_language_model_of_hugging_face_goes_through_the_same_table(tmp_path: Path, shell: Shell) -> None:
     """Without knowledge it needs log K nats per token of its own, and fewer per character where tokens are longer."""
     transformers = pytest.importorskip("transformers", reason="transformers is not installed")

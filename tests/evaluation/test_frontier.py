@@ -71,15 +71,17 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_what_cannot_be_swept_gets_a_sentence_before_anything_is_drawn(run: Path, tmp_path: Path) -> None:
     sweep, out = Sweep((str(run),), "oracle", steps=(2,), num=4), tmp_path / "out"
-    with pytest.raises(ValueError, match="no-such/model is a language model and judges text, which these samples are"):
-        frontier(replace(sweep, judge="no-such/model"), out)
-    with pytest.raises(ValueError, match=r"drawing 1,000,000,000,000,000 sequences of .* this machine has"):
-        frontier(replace(sweep, num=10**15), out)
+    wrong: tuple[tuple[dict[str, Any], str], ...] = (
+        ({"judge": "no-such/model"}, "no-such/model is a language model and judges text, which these samples are"),
+        ({"num": 10**15}, r"drawing 1,000,000,000,000,000 sequences of .* this machine has"),
+        ({"steps": ()}, "a sweep without steps has no points"),
+        ({"num": 1}, "at least 2, got 1"),
+    )
+    for change, sentence in wrong:
+        with pytest.raises(ValueError, match=sentence):
+            frontier(replace(sweep, **change), out)
     with pytest.raises(ValueError, match="workers must be at least 1, got 0"):
         frontier(sweep, out, workers=0)
-    for wrong, sentence in (({"steps": ()}, "a sweep without steps has no points"), ({"num": 1}, "at least 2, got 1")):
-        with pytest.raises(ValueError, match=sentence):
-            replace(sweep, **wrong)
     assert not out.exists()
 
 

@@ -13,6 +13,7 @@ import pytest
 import torch
 
 import tokenloom as tl
+from tests.training.helpers import awake
 from tokenloom.cli import main
 from tokenloom.evaluation.harness import HarnessOptions, evaluate_tasks
 from tokenloom.evaluation.harness.bounds import Row, Scorer, WideRows
@@ -46,12 +47,9 @@ def language_model(process: tl.Process, transition: torch.Tensor = TRANSITION, *
 
 def random_network(process: tl.Process) -> tl.DiffusionModel:
     """A network that no one trained, and that sees the time."""
-    torch.manual_seed(0)
     kind = tl.nn.CausalTransformer if process.sequential else tl.nn.DiT
     network = kind(TransformerConfig(3, process.input_states, LENGTH, 16, 1, 2, 8, time=not process.sequential))
-    for parameter in network.parameters():
-        torch.nn.init.normal_(parameter, std=0.3)
-    return tl.DiffusionModel(network.eval(), process, None, process.preferred, Characters(ALPHABET))
+    return awake(tl.DiffusionModel(network, process, None, process.preferred, Characters(ALPHABET)), std=0.3)
 
 
 def log_p(context: str, continuation: str) -> float:
