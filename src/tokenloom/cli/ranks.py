@@ -11,15 +11,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from tokenloom.support.extras import optional
 
-Item = TypeVar("Item")
-
+Work = Callable[[Sequence[Any]], object]
 WAIT = datetime.timedelta(hours=24)
 """The longest wait for the slowest process; torchrun ends all of them when one dies."""
 
@@ -78,9 +77,7 @@ def ranks() -> Ranks:
     return Ranks(rank, count)
 
 
-def spread(
-    work: Callable[[Sequence[Item]], object], items: Sequence[Item], jobs: Path, workers: int, cluster: str
-) -> list[Any]:
+def spread(work: Work, items: Sequence[Any], jobs: Path, workers: int, cluster: str) -> list[Any]:
     """Give every worker (`local` or `slurm`) its share of the items, and return what `work` makes of each share.
 
     A process on this machine uses one thread, so that the workers do not wait for each other's.
@@ -91,7 +88,7 @@ def spread(
     return [job.result() for job in [executor.submit(_alone, work, share) for share in shares if share]]
 
 
-def _alone(work: Callable[[Sequence[Item]], object], share: Sequence[Item]) -> object:
+def _alone(work: Work, share: Sequence[Any]) -> object:
     if os.environ.get("SUBMITIT_LOCAL_JOB_ID"):
         torch.set_num_threads(1)
     return work(share)
