@@ -18,8 +18,7 @@ from evidence.page import effect_words, write_page
 from evidence.results import Task, collect, is_measured, measure_tasks, trains
 from evidence.runs import Place, Run, is_trained, train_runs
 from evidence.settings import Scale
-from tokenloom.cli.ranks import ranks
-from tokenloom.evaluation.spreading import spread
+from tokenloom.cli.ranks import ranks, spread
 from tokenloom.support.display import Display
 from tokenloom.support.extras import optional
 from tokenloom.support.files import check_writable
@@ -134,8 +133,7 @@ class Study:
             self.ranks.wait()
             return
         if self.workers > 1 or self.cluster == "slurm":
-            for job in spread(work, items, self.place.folder / "jobs", self.workers, self.cluster):
-                job.result()
+            spread(work, items, self.place.folder / "jobs", self.workers, self.cluster)
             return
         for done, item in enumerate(items):
             name = item.name if isinstance(item, Run) else f"{item[0].name}, {item[1]}"

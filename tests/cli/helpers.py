@@ -1,6 +1,7 @@
 """A command as its users meet it."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,10 @@ def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         main(list(arguments))
     assert stop.value.code == 2
     return " ".join(capsys.readouterr().err.split())
+
+
+def content(folder: Path, pattern: str = "*.jsonl") -> dict[str, str]:
+    return {path.name: path.read_text() for path in sorted(folder.glob(pattern))}
 
 
 class Shell:

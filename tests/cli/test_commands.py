@@ -1,13 +1,17 @@
-"""What all commands share: help, one sentence for a wrong input, and options of their own."""
+"""What all commands share: help, options of their own, one sentence for what fails, and status 130 for Ctrl-C."""
 
 import re
-from pathlib import Path
+import signal
+from typing import Any
 
 import pytest
 
 from tests.cli.helpers import Shell
+from tokenloom import cli
 from tokenloom.cli import main
 from tokenloom.cli.registry import COMMANDS
+from tokenloom.objectives import likelihood
+from tokenloom.samplers.sampler import Sampler
 
 
 def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -70,8 +74,42 @@ def test_the_options_of_a_command_are_not_read_ahead_by_another(shell: Shell) ->
         (["evaluate", "sudoku4-udm-loo", "--samples", str(10**13)], "times each needs about"),
     ],
 )
-def test_a_slip_is_answered_with_what_was_meant(
-    arguments: list[str], sentence: str, shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_slip_is_answered_with_what_was_meant(arguments: list[str], sentence: str, shell: Shell) -> None:
     assert sentence in shell.refusal(*arguments)
+
+
+@pytest.mark.parametrize("arguments", [["sample", "sudoku4-udm-loo"], ["solve", "1" + 15 * "."]])
+def test_ctrl_c_ends_a_command_with_130(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A real signal, while it samples."""
+
+    def interrupted(*arguments: Any, **options: Any) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(Sampler, "run", interrupted)
+    monkeypatch.setattr(likelihood, "loss_at", interrupted)
+    with pytest.raises(SystemExit, match=r"^130$"):
+        main(arguments)
+    assert "interrupted" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "sentence"),
+    [
+        (KeyboardInterrupt(), "130", "interrupted"),
+        (PermissionError(13, "Permission denied", "data.txt"), "2", "error: data.txt: Permission denied"),
+        (OSError(28, "No space left on device"), "2", "error: a file: No space left on device"),
+        (ValueError("x_0 must have shape [batch, length], got [3]"), "2", "shape [batch, length], got [3]"),
+    ],
+)
+def test_what_fails_is_a_sentence(
+    error: BaseException, status: str, sentence: str, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    def refuse(args: object) -> None:
+        raise error
+
+    monkeypatch.setattr(cli, "app", refuse)
+    with pytest.raises(SystemExit, match=rf"^{status}$"):
+        main([])
+    assert sentence in capsys.readouterr().err

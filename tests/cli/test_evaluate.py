@@ -26,14 +26,6 @@ from tokenloom.training.recipes import recipe
 TEXT = "the loom weaves the warp and the weft , and the weaver sings .\n"
 
 
-@pytest.fixture(autouse=True)
-def quiet_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Caches and relative folders of a test are its own; tables are wide enough not to fold."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv("COLUMNS", "250")
-    monkeypatch.chdir(tmp_path)
-
-
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A real run, so that it holds averaged and raw weights."""
@@ -102,13 +94,6 @@ def test_text_is_read_with_the_runs_own_tokenizer_and_counted_in_characters(tmp_
     assert undone["detokeniser"] == "wikitext"
     assert plain["tokens"] - undone["tokens"] >= 20  # the spaces before , and .
     assert plain["sha256"] != undone["sha256"]
-
-
-def test_of_its_training_text_a_run_is_shown_what_it_held_out(tmp_path: Path) -> None:
-    text_run(tmp_path)
-    own, named = evaluated("run"), evaluated("run", "--data", "text.txt")
-    assert own["data"] == named["data"]
-    assert own["data"]["tokens"] < len(TEXT * 40) / 10
 
 
 def test_a_language_model_of_hugging_face_goes_through_the_same_table(tmp_path: Path, shell: Shell) -> None:

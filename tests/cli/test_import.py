@@ -13,11 +13,6 @@ from tests.models.interop.ddit_reference import random_backbone, write_checkpoin
 LETTERS = "abcdefghij"
 
 
-@pytest.fixture(autouse=True)
-def own_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
 def test_an_imported_checkpoint_is_sampled_and_scored_by_the_other_commands(tmp_path: Path, shell: Shell) -> None:
     (tmp_path / "letters.json").write_text(json.dumps({"kind": "characters", "alphabet": LETTERS}))
     model = {"hidden_size": 32, "n_blocks": 3, "n_heads": 4, "cond_dim": 16, "length": 9}

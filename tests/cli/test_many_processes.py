@@ -8,10 +8,10 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.cli.helpers import content
 from tests.training.helpers import finish, saved, start, tiny
 from tokenloom.cli import main
 
@@ -43,10 +43,6 @@ with mine.together():  # once: a process cannot join a second group on the same 
 """
 """Commands one after the other, so that PyTorch is imported once; then the second process leaves while the first one
 waits for it."""
-
-
-def content(folder: Path, pattern: str) -> dict[str, Any]:
-    return {path.name: path.read_text() for path in sorted(folder.glob(pattern))}
 
 
 @pytest.fixture(scope="module")
@@ -129,5 +125,5 @@ def test_a_process_that_is_killed_ends_the_job_and_a_rerun_finishes_it(tmp_path:
     kept = {path: path.stat().st_mtime_ns for path in folder.glob("*.jsonl")}
     assert folder / "samples-00001.jsonl" in kept
     main([*SAMPLE, "--out", str(folder)])
-    assert content(folder, "*.jsonl") == content(tmp_path / "alone", "*.jsonl")
+    assert content(folder) == content(tmp_path / "alone")
     assert all(path.stat().st_mtime_ns == stamp for path, stamp in kept.items())

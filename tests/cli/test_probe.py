@@ -13,79 +13,69 @@ from tests import brute
 from tests.cli.helpers import Shell
 from tests.training.helpers import saved, tiny
 from tokenloom.cli import main
+from tokenloom.cli.probe import draw_heat_maps
 from tokenloom.data.digits import DigitsSource
-from tokenloom.evaluation.heat_maps import draw_heat_maps, posterior_maps
+from tokenloom.evaluation.probe import posterior_maps
 
 FAST = ["--sequences", "6", "--positions", "2", "--substitutes", "3", "--times", "0.2", "0.8"]
 
 
-@pytest.fixture(autouse=True)
-def quiet_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "250")
-    monkeypatch.chdir(tmp_path)
-    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+matplotlib = pytest.importorskip("matplotlib.image", reason="matplotlib is not installed")
 
 
-def random_run(folder: Path, **changes: Any) -> None:
-    saved(tiny(folder, **changes), folder, std=0.3)
+def random_run(folder: str, **changes: Any) -> None:
+    saved(tiny(Path(folder), **changes), Path(folder), std=0.3)
 
 
-def pixels(path: Path) -> Tensor:
-    from matplotlib.image import imread
-
-    return torch.from_numpy(imread(path).copy())
+def pixels(path: str) -> Tensor:
+    return torch.from_numpy(matplotlib.imread(path).copy())
 
 
-def test_runs_are_compared_in_one_figure_and_a_hollow_one_reads_0(tmp_path: Path, shell: Shell) -> None:
-    random_run(tmp_path / "plain")
-    random_run(tmp_path / "hollow", network={"kind": "hollow"})
+def test_runs_are_compared_in_one_figure_and_a_hollow_one_reads_0(shell: Shell) -> None:
+    random_run("plain")
+    random_run("hollow", network={"kind": "hollow"})
     assert "t = 0.2" in shell("probe", "plain", "hollow", *FAST).out
-    found = json.loads((tmp_path / "plain" / "evaluation" / "probe.json").read_text())
+    found = json.loads(Path("plain/evaluation/probe.json").read_text())
     assert found["settings"]["substitutes"] == 3
     assert [item["t"] for item in found["runs"]["plain"]] == [0.2, 0.8]
     assert all(item["total_variation"] > item["total_variation_error"] > 0 for item in found["runs"]["plain"])
     assert all(item["total_variation"] == item["divergence"] == 0 for item in found["runs"]["hollow"])
-    picture = pixels(tmp_path / "plain" / "evaluation" / "probe.png")
+    picture = pixels("plain/evaluation/probe.png")
     assert picture.shape[1] > 1000
     assert picture[..., :3].std() > 0.01
-    assert sorted(path.name for path in (tmp_path / "plain" / "evaluation").iterdir()) == ["probe.json", "probe.png"]
+    assert sorted(path.name for path in Path("plain/evaluation").iterdir()) == ["probe.json", "probe.png"]
 
 
-def test_digits_get_heat_maps(tmp_path: Path) -> None:
+def test_digits_get_heat_maps() -> None:
     pytest.importorskip("sklearn", reason="scikit-learn is not installed")
-    random_run(tmp_path / "digits", data=DigitsSource())
+    random_run("digits", data=DigitsSource())
     main(["probe", "digits", *FAST, "--out", "here"])
     assert sorted(path.name for path in Path("here").iterdir()) == ["heat-maps-digits.png", "probe.json", "probe.png"]
 
 
-def test_heat_maps_show_both_posteriors_and_the_news_of_a_token(tmp_path: Path, generator: torch.Generator) -> None:
+def test_heat_maps_show_both_posteriors_and_the_news_of_a_token(generator: torch.Generator) -> None:
     """Of an exact model on 2 x 2 pixels, whatever it predicts, against the oracles of both representations."""
     p0, process = brute.random_p0(3, 4), tl.Uniform(3)
     image = torch.tensor([0, 2, 1, 0])
-    maps = posterior_maps(tl.Oracle(p0, process, predicts=tl.Denoiser), image, (0.3, 0.7), generator)
-    for row in maps:
-        tokens = torch.from_numpy(row.noisy * 2).round().long().view(1, 4)
-        time = torch.tensor([row.t], dtype=torch.float64)
-        noisy = tl.Noisy(tokens, time, process.alpha(time))
-        oracles = [tl.Oracle(p0, process, predicts=kind) for kind in (tl.LeaveOneOut, tl.Denoiser)]
-        laws = [oracle.predict(noisy).log_probs.exp()[0] for oracle in oracles]
-        grey = torch.tensor([0, 0.5, 1], dtype=torch.float64)
-        entropy = [torch.special.entr(law).sum(-1) for law in laws]
-        for network_input, expected in (
-            (row.leave_one_out, laws[0] @ grey),
-            (row.denoiser, laws[1] @ grey),
-            (row.added, entropy[0] - entropy[1]),
-        ):
-            torch.testing.assert_close(torch.from_numpy(network_input).flatten(), expected)
-    draw_heat_maps(maps, tmp_path / "maps.png", "an oracle")
-    assert pixels(tmp_path / "maps.png")[..., :3].std() > 0.01
+    times = (0.3, 0.7)
+    maps = posterior_maps(tl.Oracle(p0, process, predicts=tl.Denoiser), image, times, generator).flatten(2)
+    t = torch.tensor(times, dtype=torch.float64)
+    noisy = tl.Noisy((maps[0] * 2).round().long(), t, process.alpha(t))
+    oracles = [tl.Oracle(p0, process, predicts=kind) for kind in (tl.LeaveOneOut, tl.Denoiser)]
+    laws = [oracle.predict(noisy).log_probs.exp() for oracle in oracles]
+    grey = torch.tensor([0, 0.5, 1], dtype=torch.float64)
+    entropy = [torch.special.entr(law).sum(-1) for law in laws]
+    for found, expected in zip(maps[1:], (laws[0] @ grey, laws[1] @ grey, entropy[0] - entropy[1]), strict=True):
+        torch.testing.assert_close(found, expected)
+    draw_heat_maps(maps.view(4, 2, 2, 2), times, Path("maps.png"), "an oracle")
+    assert pixels("maps.png")[..., :3].std() > 0.01
     with pytest.raises(ValueError, match="square images, got 3 pixels"):
         posterior_maps(tl.Oracle(p0, process), image[:3], (0.5,))
 
 
-def test_what_cannot_be_probed_gets_a_sentence(tmp_path: Path, shell: Shell) -> None:
-    random_run(tmp_path / "masked", method="mdm", predicts=None, objective=None)
-    random_run(tmp_path / "uniform")
+def test_what_cannot_be_probed_gets_a_sentence(shell: Shell) -> None:
+    random_run("masked", method="mdm", predicts=None, objective=None)
+    random_run("uniform")
     for arguments, sentence in (
         ([], "name at least one run folder"),
         (["masked", *FAST], "the denoiser of this model has no leave-one-out posterior there to probe; name runs"),

@@ -2,7 +2,6 @@
 
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,37 +9,25 @@ import pytest
 from tests.cli.helpers import Shell
 from tests.training.helpers import saved, tiny
 from tokenloom.data.text import TextSource
-from tokenloom.nn.transformer import TransformerOptions
 from tokenloom.samplers import CORRECTORS, PREDICTORS
 from tokenloom.support import display
-from tokenloom.training.build import resolve
-from tokenloom.training.config import TrainConfig
-from tokenloom.training.recipes import recipe
-
-
-def untrained(folder: Path, config: TrainConfig) -> Path:
-    """A run folder whose network was not trained."""
-    saved(resolve(replace(config, out=str(folder))), folder)
-    return folder
 
 
 @pytest.fixture(scope="module")
 def markov(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return str(untrained(tmp_path_factory.mktemp("runs") / "markov", tiny(Path("unused"))))
+    folder = tmp_path_factory.mktemp("runs") / "markov"
+    saved(tiny(folder), folder)
+    return str(folder)
 
 
 @pytest.fixture(scope="module")
 def text(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("text")
     (folder / "input.txt").write_text("the cat sat on the mat and the dog ran to the sea\n" * 40)
-    config = replace(
-        recipe("chars"),
-        data=TextSource(path=str(folder / "input.txt"), length=24),
-        network=TransformerOptions(width=16, depth=1, heads=2, condition=8),
-    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
-        return str(untrained(folder / "run", config))
+        saved(tiny(folder, data=TextSource(path=str(folder / "input.txt"), length=24)), folder)
+    return str(folder)
 
 
 def test_a_seed_gives_the_same_rows_whatever_the_number_and_the_batch(markov: str, shell: Shell) -> None:

@@ -5,14 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.helpers import Shell
+from tests.cli.helpers import Shell, content
 from tokenloom.cli import main
 
 DRAW = ("sample", "sudoku4-udm-loo", "--steps", "2", "--shard", "4")
-
-
-def content(folder: Path) -> dict[str, str]:
-    return {path.name: path.read_text() for path in sorted(folder.glob("*.jsonl"))}
 
 
 def drawn(folder: Path, *options: str) -> dict[str, str]:

@@ -50,7 +50,7 @@ def test_a_judge_with_code_of_its_own_is_refused_unasked(
     (judge / "code_of_mine.py").write_text(CODE.format(target=str(target)))
     monkeypatch.setenv("HF_MODULES_CACHE", str(tmp_path / "modules"))
     monkeypatch.setattr(sys, "stdin", answers)
-    with pytest.raises(ValueError, match=r"the language model judge (needs code of its own|could not be loaded)"):
+    with pytest.raises(ValueError, match="the language model judge could not be loaded"):
         load_causal_lm(str(judge))
     assert not target.exists()
     assert answers.tell() == 0

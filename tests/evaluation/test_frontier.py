@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,11 @@ import tokenloom as tl
 from tests.evaluation.helpers import NO_TEXT
 from tests.training.helpers import saved, tiny
 from tokenloom.cli.frontier import frontier
+from tokenloom.cli.ranks import spread
 from tokenloom.data.markov import markov_chain
-from tokenloom.evaluation.frontier import Sweep, matched, nats_at_entropy, run_points, submit_points, warnings
+from tokenloom.evaluation.frontier import Sweep, matched, nats_at_entropy, warnings
 from tokenloom.evaluation.judges import OracleJudge, rate
-from tokenloom.evaluation.points import Point, evaluate_point
+from tokenloom.evaluation.points import Point, evaluate_point, run_points
 from tokenloom.samplers.options import SamplerOptions
 
 
@@ -69,15 +71,17 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_what_cannot_be_swept_gets_a_sentence_before_anything_is_drawn(run: Path, tmp_path: Path) -> None:
     sweep, out = Sweep((str(run),), "oracle", steps=(2,), num=4), tmp_path / "out"
-    with pytest.raises(ValueError, match="no-such/model is a language model and judges text, which these samples are"):
-        frontier(replace(sweep, judge="no-such/model"), out)
-    with pytest.raises(ValueError, match=r"drawing 1,000,000,000,000,000 sequences of .* this machine has"):
-        frontier(replace(sweep, num=10**15), out)
+    wrong: tuple[tuple[dict[str, Any], str], ...] = (
+        ({"judge": "no-such/model"}, "no-such/model is a language model and judges text, which these samples are"),
+        ({"num": 10**15}, r"drawing 1,000,000,000,000,000 sequences of .* this machine has"),
+        ({"steps": ()}, "a sweep without steps has no points"),
+        ({"num": 1}, "at least 2, got 1"),
+    )
+    for change, sentence in wrong:
+        with pytest.raises(ValueError, match=sentence):
+            frontier(replace(sweep, **change), out)
     with pytest.raises(ValueError, match="workers must be at least 1, got 0"):
         frontier(sweep, out, workers=0)
-    for wrong, sentence in (({"steps": ()}, "a sweep without steps has no points"), ({"num": 1}, "at least 2, got 1")):
-        with pytest.raises(ValueError, match=sentence):
-            replace(sweep, **wrong)
     assert not out.exists()
 
 
@@ -117,8 +121,8 @@ def test_a_killed_sweep_resumes_with_what_is_missing(run: Path, tmp_path: Path) 
 
 def test_workers_on_this_machine_measure_the_same_points(run: Path, tmp_path: Path) -> None:
     points = Sweep((str(run),), "oracle", steps=(2,), top_p=(0.9, 1.0), num=4).points()
-    jobs = submit_points(points, tmp_path / "spread", 2, "local")
-    assert sum(len(job.result()) for job in jobs) == len(points)
+    shares = spread(partial(run_points, folder=tmp_path / "spread"), points, tmp_path / "jobs", 2, "local")
+    assert sum(map(len, shares)) == len(points)
     for point, mine in zip(points, run_points(points, tmp_path / "alone"), strict=True):
         theirs = json.loads(point.file(tmp_path / "spread").read_text())
         assert theirs | {"seconds_per_sample": 0} == mine | {"seconds_per_sample": 0}

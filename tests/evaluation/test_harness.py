@@ -13,6 +13,7 @@ import pytest
 import torch
 
 import tokenloom as tl
+from tests.training.helpers import awake
 from tokenloom.cli import main
 from tokenloom.evaluation.harness import HarnessOptions, evaluate_tasks
 from tokenloom.evaluation.harness.bounds import Row, Scorer, WideRows
@@ -46,12 +47,9 @@ def language_model(process: tl.Process, transition: torch.Tensor = TRANSITION, *
 
 def random_network(process: tl.Process) -> tl.DiffusionModel:
     """A network that no one trained, and that sees the time."""
-    torch.manual_seed(0)
     kind = tl.nn.CausalTransformer if process.sequential else tl.nn.DiT
     network = kind(TransformerConfig(3, process.input_states, LENGTH, 16, 1, 2, 8, time=not process.sequential))
-    for parameter in network.parameters():
-        torch.nn.init.normal_(parameter, std=0.3)
-    return tl.DiffusionModel(network.eval(), process, None, process.preferred, Characters(ALPHABET))
+    return awake(tl.DiffusionModel(network, process, None, process.preferred, Characters(ALPHABET)), std=0.3)
 
 
 def log_p(context: str, continuation: str) -> float:
@@ -243,7 +241,7 @@ def test_a_generation_task_gets_the_only_possible_text(tmp_path: Path) -> None:
 
 def test_the_harness_builds_the_model_from_its_arguments(tmp_path: Path) -> None:
     random_network(tl.Masked(3)).save(tmp_path / "model")
-    text = f"pretrained={tmp_path / 'model'},samples=8,sampler=psi:kappa=0.9,temperature=1,seed=3"
+    text = f"pretrained={tmp_path / 'model'},samples=8,sampler=psi:kappa=0.9,corrector=none,temperature=1,seed=3"
     made = lm_eval.api.registry.get_model("tokenloom").create_from_arg_string(
         text, {"batch_size": "auto", "device": "cpu", "max_batch_size": None}
     )

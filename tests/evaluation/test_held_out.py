@@ -31,6 +31,7 @@ def run(tmp_path: Path) -> Run:
 
 def test_a_stray_file_of_the_same_name_is_not_what_was_held_out(run: Run) -> None:
     own = held_out(run)
+    assert held_out(run, "input.txt").fingerprint == own.fingerprint  # of its training text never more
     assert own.fingerprint.tokens < len(TEXT) / 10
     Path("input.txt").write_text(TEXT[::-1])
     with pytest.raises(ValueError, match=r"input\.txt here is not the data that run was trained on .* with --data"):
@@ -44,7 +45,7 @@ def test_a_bundled_model_brings_a_slice_of_what_it_held_out() -> None:
     piece = held_out(run)
     assert piece.name == "input.txt, bundled slice"
     assert run.model.about.validation is not None
-    assert len(piece.rows) == run.model.about.validation["sequences"]
+    assert piece.fingerprint.sequences == run.model.about.validation["sequences"]
     Path("input.txt").write_text(TEXT)
     assert held_out(run).fingerprint == piece.fingerprint
 

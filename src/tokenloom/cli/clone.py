@@ -30,7 +30,7 @@ def from_clone(module: str) -> Any:
 def bench_command(args: Sequence[str]) -> Any:
     """Return the benchmarks of the clone as subcommands."""
     names = sorted(file.stem.removeprefix("bench_") for file in (CLONE / "benchmarks").glob("bench_*.py"))
-    if not names or list(args[:1]) != ["bench"]:
+    if not names or not args:
         return bench
     asked = next((name for name in args[1:2] if not name.startswith("-")), None)
     if asked is not None and asked not in names:
@@ -51,8 +51,8 @@ def bench() -> None:
 @factory
 def evidence_command(args: Sequence[str]) -> Any:
     """Return the command of the clone."""
-    here = (CLONE / "evidence" / "__init__.py").is_file() and list(args[:1]) == ["evidence"]
-    return from_clone("evidence.command").evidence if here else evidence
+    here = (CLONE / "evidence" / "__init__.py").is_file()
+    return from_clone("evidence.command").evidence if args and here else evidence
 
 
 def evidence() -> None:

@@ -176,7 +176,7 @@ def _score_all(
             what = f"{subject.row} on {source or 'its own data'}"
             display.update(f"{what}: reading the data", done / len(pairs))
             cell = subject.score(source, settings, partial(show_share, display, what, done, len(pairs)))
-            column = cell.data.name if source is None else column_name(source, data)
+            column = cell.held.name if source is None else column_name(source, data)
             results.setdefault(subject.row, {})[column] = cell
             if first:
                 name = re.sub(r"[^\w.-]+", "-", f"likelihood-{subject.name}-{column}")
@@ -217,8 +217,8 @@ def figures_table(results: Results) -> Table:
 def _cell_text(cell: Cell) -> str:
     figure = cell.likelihood
     lines = [f"{'' if figure.exact else '≤ '}{figure}", f"perplexity {figure.perplexity:,.2f}"]
-    if cell.data.entropy is not None:
-        lines.append(f"entropy {cell.data.entropy:.4f}")
+    if cell.held.data.entropy is not None:
+        lines.append(f"entropy {cell.held.data.entropy:.4f}")
     if cell.per_character is not None:
         nats, error = cell.per_character
         lines.append(f"{nats:.4f} ± {error:.4f} per character")
@@ -234,7 +234,7 @@ def data_table(results: Results) -> Table:
         table.add_column(column, overflow="fold", justify=side, no_wrap=whole, min_width=len(column))
     seen: dict[Fingerprint, tuple[str, int]] = {}
     for name, cell in ((name, cell) for row in results.values() for name, cell in row.items()):
-        seen.setdefault(cell.data.fingerprint, (name, cell.likelihood.sequences))
+        seen.setdefault(cell.held.fingerprint, (name, cell.likelihood.sequences))
     for mark, (name, scored) in seen.items():
         rows = f"{scored:,}/{mark.sequences:,} x {mark.length}"
         about = (mark.packing or "-", mark.tokenizer or "-", mark.detokeniser or "-")

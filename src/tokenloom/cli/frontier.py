@@ -1,6 +1,8 @@
 """`tokenloom frontier`: generative perplexity against entropy, over settings and models, resumable."""
 
 import sys
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -8,23 +10,17 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from tokenloom.cli.ranks import ranks
+from tokenloom.cli.ranks import ranks, spread
 from tokenloom.cli.registry import COMMANDS
-from tokenloom.evaluation.frontier import (
-    Record,
-    Sweep,
-    data_entropy,
-    matched,
-    run_points,
-    submit_points,
-    warnings,
-    write_table,
-)
-from tokenloom.evaluation.frontier_plots import draw_html, draw_png
-from tokenloom.evaluation.points import check_points
+from tokenloom.evaluation.frontier import Sweep, curves, data_entropy, matched, warnings, write_table
+from tokenloom.evaluation.plots import INK, canvas, line_style
+from tokenloom.evaluation.points import Record, check_points, evaluate_point, run_points
 from tokenloom.support.display import Display
 from tokenloom.support.extras import optional
+from tokenloom.support.files import replacing
 from tokenloom.support.words import counted
+
+AXES = ("unigram entropy of a sample, nats", "generative perplexity")
 
 
 @COMMANDS.register("frontier")
@@ -51,22 +47,19 @@ def frontier(
     display = Display(Console(file=sys.stderr, quiet=not mine.first))
     with display.status("loading"):
         check_points(points)
-        done = sum(point.file(out).is_file() for point in points)
-    console.print(f"{counted(len(points), 'point')}, {done} of them already in {out}", highlight=False)
+        missing = [point for point in points if not point.file(out).is_file()]
+    known = f"{len(points) - len(missing)} of them already in {out}"
+    console.print(f"{counted(len(points), 'point')}, {known}", highlight=False)
+    records: list[Record] = []
     with mine.together(), display.status(f"judging {counted(len(points), 'point')}"):
         if mine.count > 1:
             run_points(points[mine.rank :: mine.count], out)
             mine.wait()
         elif workers > 1 or cluster == "slurm":
-            for job in submit_points(points, out, workers, cluster):
-                job.result()
-        judged: list[Record] = []
-
-        def show(record: Record) -> None:
-            judged.append(record)
-            display.update(f"point {len(judged)} of {len(points)}: {record['family']}", len(judged) / len(points))
-
-        records = run_points(points, out, show)
+            spread(partial(run_points, folder=out), missing, out / "jobs", workers, cluster)
+        for done, point in enumerate(points, 1):
+            records.append(evaluate_point(point, out))
+            display.update(f"point {done} of {len(points)}: {point.family}", done / len(points))
     if not mine.first:
         return
     write_table(records, out)
@@ -92,3 +85,50 @@ def report(records: list[Record], console: Console) -> None:
     console.print(table)
     for sentence in warnings(records):
         console.print(f"[yellow]beware:[/] {sentence}", highlight=False)
+
+
+def draw_png(records: Sequence[Record], path: Path) -> None:
+    """Draw perplexity (logarithmic) against entropy; the data is the star, its entropy the vertical line."""
+    with canvas(path, 1, 1, 7.6, 5.6) as (_, grid):
+        axes = grid[0][0]
+        for number, (family, members) in enumerate(curves(records).items()):
+            x, y, x_error = ([record[key] for record in members] for key in ("entropy", "perplexity", "entropy_error"))
+            y_error = [record["perplexity"] * record["nats_error"] for record in members]
+            style = {"marker": "o", "markersize": 4, "linewidth": 1.5, "elinewidth": 0.8} | line_style(number)
+            axes.errorbar(x, y, xerr=x_error, yerr=y_error, label=family, **style)
+        axes.axvline(data_entropy(records), color=INK, linewidth=0.9, linestyle="--")
+        marks = {"data": ("*", 11, "held-out data"), "shuffled data": ("x", 7, "data, shuffled")}
+        for record in (record for record in records if record["source"] in marks):
+            mark, size, label = marks[record["source"]]
+            axes.plot(record["entropy"], record["perplexity"], mark, color=INK, markersize=size, label=label)
+        axes.set(xlabel=AXES[0], ylabel=AXES[1], yscale="log", title=f"Judged by {records[0]['judge']}")
+        plain = optional("matplotlib.ticker", "evaluate").StrMethodFormatter("{x:g}")
+        axes.yaxis.set_major_formatter(plain)
+        axes.yaxis.set_minor_formatter(plain)
+        axes.tick_params(axis="y", which="minor", labelsize=7.5)
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=2, fontsize=8)
+
+
+def draw_html(records: Sequence[Record], path: Path) -> None:
+    """Draw the same with plotly; a point under the pointer shows its settings."""
+    graph = optional("plotly.graph_objects", "evaluate")
+    figure = graph.Figure()
+    groups = {**curves(records), **{record["source"]: [record] for record in records if record["source"] != "model"}}
+    hover = "%{text}<br>entropy %{x:.3f}<br>perplexity %{y:.2f}<extra></extra>"
+    for family, members in groups.items():
+        x, y = ([record[key] for record in members] for key in ("entropy", "perplexity"))
+        about = [_about(record) for record in members]
+        line = graph.Scatter(x=x, y=y, mode="lines+markers", name=family, text=about, hovertemplate=hover)
+        figure.add_trace(line)
+    figure.add_vline(x=data_entropy(records), line_dash="dash", line_width=1)
+    figure.update_layout(template="plotly_white", xaxis_title=AXES[0], yaxis_title=AXES[1], yaxis_type="log")
+    with replacing(path) as partial:
+        figure.write_html(partial, include_plotlyjs=True)
+
+
+def _about(record: Record) -> str:
+    return (
+        f"{record['family']}<br>temperature {record['temperature']:g}, top-p {record['top_p']:g} on {record['on']}, "
+        f"seed {record['seed']}<br>{record['samples']} samples, {record['evaluations']:.0f} evaluations, "
+        f"{record['seconds_per_sample']:.2f} s per sample"
+    )

@@ -38,12 +38,8 @@ def read_given(
 
 def _cells(text: str, size: int) -> list[int | None]:
     """Return the cells of a grid, None for a blank."""
-    ids: list[int | None] = []
-    for place, symbol in enumerate("".join(text.split()), 1):
-        if symbol in BLANKS:
-            ids.append(None)
-        elif symbol in "123456789"[:size]:
-            ids.append(int(symbol) - 1)
-        else:
+    symbols = "".join(text.split())
+    for place, symbol in enumerate(symbols, 1):
+        if symbol not in "123456789"[:size] + BLANKS:
             raise ValueError(f"symbol {place} is {symbol!r}; a grid has the digits 1..{size} and {' '.join(BLANKS)}")
-    return ids
+    return [None if symbol in BLANKS else int(symbol) - 1 for symbol in symbols]

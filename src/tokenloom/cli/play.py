@@ -1,8 +1,6 @@
 """`tokenloom play`: the playground in the browser."""
 
 import webbrowser
-from dataclasses import dataclass, field
-from typing import Annotated
 
 import tyro
 from rich.console import Console
@@ -14,27 +12,26 @@ from tokenloom.support.words import counted
 from tokenloom.web.limits import Limits
 
 
-@dataclass(frozen=True)
-class PlayConfig:
-    """Models to show, the address, and limits for visitors."""
-
-    models: tyro.conf.Positional[tuple[str, ...]] = ()
-    """Bundled names, run folders, model folders or imported models; by default the bundled ones and those in runs/."""
-    host: str = "127.0.0.1"
-    """The address to listen on; another one than this opens the server to other machines, without a password."""
-    port: int = 7337
-    """The port; 0 takes a free one."""
-    names: tuple[str, ...] = ()
-    """Names that this machine may be called by in the browser, beside localhost and its addresses."""
-    open: bool = True
-    """Open the page in a browser."""
-    limits: Limits = field(default_factory=Limits)
-    """Limits on one visitor's requests."""
-
-
 @COMMANDS.register("play")
-def play(config: Annotated[PlayConfig, tyro.conf.arg(name="")]) -> None:
-    """Watch, touch and understand a denoising in the browser."""
+def play(
+    models: tyro.conf.Positional[tuple[str, ...]] = (),
+    host: str = "127.0.0.1",
+    port: int = 7337,
+    names: tuple[str, ...] = (),
+    open: bool = True,
+    limits: Limits = Limits(),  # noqa: B008
+) -> None:
+    """Watch, touch and understand a denoising in the browser.
+
+    Args:
+        models: Bundled names, run folders, model folders or imported models; by default the bundled ones and those in
+            runs/.
+        host: The address to listen on; another one than this opens the server to other machines, without a password.
+        port: The port; 0 takes a free one.
+        names: Names that this machine may be called by in the browser, beside localhost and its addresses.
+        open: Open the page in a browser.
+        limits: Limits on one visitor's requests.
+    """
     optional("uvicorn", "play")
     optional("starlette", "play")
     from tokenloom.web import serving
@@ -42,18 +39,18 @@ def play(config: Annotated[PlayConfig, tyro.conf.arg(name="")]) -> None:
     from tokenloom.web.library import Library
 
     console = Console()
-    with serving.listen(config.host, config.port) as bound:
+    with serving.listen(host, port) as bound:
         with console.status("loading the models"):
-            library = Library(config.models)
-            serving.warm_up(library, config.limits)
-        url = serving.url_of(bound, config.host)
+            library = Library(models)
+            serving.warm_up(library, limits)
+        url = serving.url_of(bound, host)
 
         def ready() -> None:
             console.print(f"[bold]{url}[/]  {counted(len(library), 'model')}; Ctrl-C ends it", highlight=False)
-            if not serving.is_local(config.host):
-                sentence = serving.OPEN.format(address=f"{config.host}:{bound.getsockname()[1]}")
+            if not serving.is_local(host):
+                sentence = serving.OPEN.format(address=f"{host}:{bound.getsockname()[1]}")
                 console.print(f"[yellow]beware:[/] {escape(sentence)}", highlight=False, soft_wrap=True)
-            if config.open:
+            if open:
                 webbrowser.open(url)
 
-        serving.Server(Playground(library, config.limits, config.names), ready).run(sockets=[bound])
+        serving.Server(Playground(library, limits, names), ready).run(sockets=[bound])

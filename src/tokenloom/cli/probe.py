@@ -1,23 +1,24 @@
 """`tokenloom probe`: how much a prediction still depends on the token it should not see."""
 
 import sys
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import torch
 import tyro
+from jaxtyping import Float
 from rich.console import Console
 from rich.table import Table
+from torch import Tensor
 
 from tokenloom.cli.evaluate import show_share
 from tokenloom.cli.registry import COMMANDS
-from tokenloom.evaluation.heat_maps import draw_heat_maps, posterior_maps
 from tokenloom.evaluation.held_out import HeldOut, held_out, trained_on
 from tokenloom.evaluation.plots import band, canvas
-from tokenloom.evaluation.probe import Effort, Sensitivity, check_probed, probe
+from tokenloom.evaluation.probe import Effort, Sensitivity, check_probed, posterior_maps, probe
 from tokenloom.models.opening import Run, Weights, open_runs
 from tokenloom.support.display import Display
 from tokenloom.support.extras import optional
@@ -26,66 +27,66 @@ from tokenloom.support.files import check_writable, write_json
 TIMES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 SHOWN = (0.2, 0.5, 0.8)
 """Times of the heat maps."""
+PIXEL = 1.75
+"""Side of one of them in inches."""
 
 Results = Mapping[str, tuple[Sensitivity, ...]]
 
 
-@dataclass(frozen=True)
-class ProbeConfig:
-    """Runs to probe, and how."""
-
-    runs: tyro.conf.Positional[tuple[str, ...]]
-    """Run folders, model folders or names of bundled models."""
-    data: str | None = None
-    """Held-out data: a path, a Hub name or a kind such as markov; by default what each run held out."""
-    sequences: int = 64
-    """Held-out sequences."""
-    times: tuple[float, ...] = TIMES
-    """Times in (0, 1] at which sequences are noised and probed."""
-    effort: Annotated[Effort, tyro.conf.arg(name="")] = field(default_factory=Effort)
-    weights: Weights = "ema"
-    """Averaged weights, or the raw ones of the newest checkpoint."""
-    seed: int = 0
-    """Seed of the noise and of the choice of positions and substitutes."""
-    out: Path | None = None
-    """Folder for figures and numbers; by default evaluation/ in the first run."""
-
-
 @COMMANDS.register("probe")
-def probe_command(config: Annotated[ProbeConfig, tyro.conf.arg(name="")]) -> None:
+def probe_command(
+    runs: tyro.conf.Positional[tuple[str, ...]],
+    data: str | None = None,
+    sequences: int = 64,
+    times: tuple[float, ...] = TIMES,
+    effort: Annotated[Effort, tyro.conf.arg(name="")] = Effort(),  # noqa: B008
+    weights: Weights = "ema",
+    seed: int = 0,
+    out: Path | None = None,
+) -> None:
     """Compare runs by the leave-one-out probe: change a token, keep the rest, and watch its own prediction.
 
     Draws a figure (and, for digits, heat maps of the two posteriors) and writes the numbers beside it.
+
+    Args:
+        runs: Run folders, model folders or names of bundled models.
+        data: Held-out data: a path, a Hub name or a kind such as markov; by default what each run held out.
+        sequences: Held-out sequences.
+        times: Times in (0, 1] at which sequences are noised and probed.
+        effort: Amount of work.
+        weights: Averaged weights, or the raw ones of the newest checkpoint.
+        seed: Seed of the noise and of the choice of positions and substitutes.
+        out: Folder for figures and numbers; by default evaluation/ in the first run.
     """
     display, console = Display(Console(file=sys.stderr)), Console()
     with display.status("loading"):
-        opened = open_runs(config.runs, config.weights)
+        opened = open_runs(runs, weights)
     for run in opened:
         check_probed(run.model)
-    folder = opened[0].results if config.out is None else config.out
+    folder = opened[0].results if out is None else out
     check_writable(folder)
     optional("matplotlib", "evaluate")
     found: dict[str, tuple[Sensitivity, ...]] = {}
     with display.status("reading the data"):
-        sources = [held_out(run, config.data) for run in opened]
-        for number, (run, source) in enumerate(zip(opened, sources, strict=True)):
-            generator = torch.Generator().manual_seed(config.seed)  # for every run: equal processes see equal states
+        pairs = [(run, held_out(run, data)) for run in opened]
+        for number, (run, source) in enumerate(pairs):
+            generator = torch.Generator().manual_seed(seed)  # for every run: equal processes see equal states
             show = partial(show_share, display, f"probing {run.name} on {source.name}", number, len(opened))
             show(0.0)
-            x_0, given = source.draw(config.sequences, generator)
-            found[run.name] = probe(run.model, x_0, config.times, config.effort, generator, given, show)
-    settings = {name: getattr(config, name) for name in ("times", "sequences", "weights", "seed")}
+            x_0, given = source.draw(sequences, generator)
+            found[run.name] = probe(run.model, x_0, times, effort, generator, given, show)
+    settings = {"times": times, "sequences": sequences, "weights": weights, "seed": seed}
     record = {
-        "settings": settings | asdict(config.effort),
+        "settings": settings | asdict(effort),
         "compared_with": "the mean over substitutes",
-        "data": {run.name: source.name for run, source in zip(opened, sources, strict=True)},
+        "data": {run.name: source.name for run, source in pairs},
         "runs": {name: [asdict(item) for item in results] for name, results in found.items()},
     }
     written = [draw_probe(found, folder / "probe.png"), write_json(folder / "probe.json", record)]
-    for run, source in zip(opened, sources, strict=True):
-        written += _heat_maps(run, source, folder, config.seed)
+    for run, source in pairs:
+        written += _heat_maps(run, source, folder, seed)
     console.print(probe_table(found))
-    for line in (*(f"{run.name} on {source.name}" for run, source in zip(opened, sources, strict=True)), *written):
+    for line in (*(f"{run.name} on {source.name}" for run, source in pairs), *written):
         console.print(f"[dim]{line}[/]", highlight=False, soft_wrap=True)
 
 
@@ -98,7 +99,7 @@ def _heat_maps(run: Run, source: HeldOut, folder: Path, seed: int) -> list[Path]
     image = source.draw(1, generator)[0][0]
     maps = posterior_maps(run.model, image, SHOWN, generator)
     title = f"{run.name}: predicts {run.model.predicts.__name__}"
-    return [draw_heat_maps(maps, folder / f"heat-maps-{run.name.replace('/', '-')}.png", title)]
+    return [draw_heat_maps(maps, SHOWN, folder / f"heat-maps-{run.name.replace('/', '-')}.png", title)]
 
 
 def draw_probe(found: Results, path: Path) -> Path:
@@ -116,6 +117,31 @@ def draw_probe(found: Results, path: Path) -> Path:
         handles, labels = axes[0, 0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=min(3, len(found)))
         figure.suptitle("Dependence of the leave-one-out prediction on its own token", x=0.01, ha="left")
+    return path
+
+
+def draw_heat_maps(
+    maps: Float[Tensor, "columns times side side"], times: Sequence[float], path: Path, title: str
+) -> Path:
+    """Draw one row per time; the columns are x_t, the two posteriors and the information in the own token."""
+    columns = ("noisy", "leave-one-out", "denoiser", "added by its own token")
+    most = float(maps[-1].abs().max())
+    with canvas(path, len(times), 4, 4 * PIXEL + 1.4, len(times) * PIXEL + 0.7) as (figure, axes):
+        figure.suptitle(title, x=0.01, ha="left")
+        for column, name in enumerate(columns):
+            colours, low, high = ("RdBu_r", -most, most) if column == 3 else ("gray_r", 0, 1)
+            for axis, values in zip(axes[:, column], maps[column].numpy(), strict=True):
+                axis.set(xticks=[], yticks=[])
+                axis.grid(visible=False)
+                for spine in axis.spines.values():
+                    spine.set(visible=True, color="#c9cdd2", linewidth=0.6)
+                drawn = axis.imshow(values, cmap=colours, vmin=low, vmax=high, interpolation="nearest")
+            axes[0, column].set_title(name)
+            if column >= 2:
+                label = "nats" if column == 3 else "mean grey level"
+                figure.colorbar(drawn, ax=list(axes[:, column]), shrink=0.6, label=label)
+        for axis, t in zip(axes[:, 0], times, strict=True):
+            axis.set_ylabel(f"t = {t:g}")
     return path
 
 

@@ -1,18 +1,24 @@
-"""Several processes that share the work of one command: `torchrun --nproc-per-node 4 -m tokenloom ...`.
+"""Several processes that share the work of one command: `torchrun --nproc-per-node 4 -m tokenloom ...`, or `--workers`.
 
-torchrun gives each process its rank and their number.  Work is cut by rows or by items, each with a seed of its own, so
-the result is the same for any number of processes.  Rank 0 prints and writes; the others compute.
+torchrun gives each process its rank and their number; rank 0 prints and writes, the others compute.  Workers are
+processes on this machine, or jobs of a Slurm cluster, that submitit starts.  Work is cut by rows or by items, each with
+a seed of its own, so the result is the same for any number of processes.
 """
 
 import datetime
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from tokenloom.support.extras import optional
+
+Work = Callable[[Sequence[Any]], object]
 WAIT = datetime.timedelta(hours=24)
 """The longest wait for the slowest process; torchrun ends all of them when one dies."""
 
@@ -69,3 +75,20 @@ def ranks() -> Ranks:
     if rank >= count:
         raise ValueError(f"RANK must be in 0..{count - 1}, got {rank}; start processes with torchrun")
     return Ranks(rank, count)
+
+
+def spread(work: Work, items: Sequence[Any], jobs: Path, workers: int, cluster: str) -> list[Any]:
+    """Give every worker (`local` or `slurm`) its share of the items, and return what `work` makes of each share.
+
+    A process on this machine uses one thread, so that the workers do not wait for each other's.
+    """
+    executor = optional("submitit", "evaluate").AutoExecutor(folder=jobs, cluster=cluster)
+    executor.update_parameters(timeout_min=24 * 60, name="tokenloom")
+    shares = [items[worker::workers] for worker in range(workers)]
+    return [job.result() for job in [executor.submit(_alone, work, share) for share in shares if share]]
+
+
+def _alone(work: Work, share: Sequence[Any]) -> object:
+    if os.environ.get("SUBMITIT_LOCAL_JOB_ID"):
+        torch.set_num_threads(1)
+    return work(share)

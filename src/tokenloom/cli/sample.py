@@ -27,7 +27,6 @@ from tokenloom.data.decoder import Decoder
 from tokenloom.data.view import decoder_of, frame
 from tokenloom.data.view import draw as draw_tokens
 from tokenloom.drawing.randomness import derive_seed
-from tokenloom.evaluation.sizes import check_sampling
 from tokenloom.models.opening import named, open_run, placed
 from tokenloom.models.threads import fit_threads
 from tokenloom.samplers import CORRECTORS, PREDICTORS, Samples, Step
@@ -110,7 +109,7 @@ def sample(config: Annotated[SampleConfig, tyro.conf.arg(name="")]) -> None:
     given, length = read_given(run.model, config.prompt, config.infill, config.length)
     settings, decoder, in_shards = config.settings, decoder_of(run.model), config.in_shards
     at_once = min(config.num, config.shard) if in_shards else config.num
-    check_sampling(run.model, at_once, config.batch, settings.steps, length)
+    settings.check_memory(run.model, at_once, config.batch, length)
     with display.status("choosing the number of threads"):
         fit_threads(run.model, min(config.num, config.batch), length)
     sampler = settings.sampler_value()
@@ -150,7 +149,7 @@ def _draw_all(
     parts, cost, start = [], 0, time.perf_counter()
     with _noted(display), nullcontext() if config.watch else display.status("sampling"):
         for first in range(0, config.num, config.batch):
-            rows = range(first, min(first + config.batch, config.num))
+            rows = range(config.num)[first : first + config.batch]
             share = partial(_show_share, display, config.num, rows)
             watched = config.watch and first == 0
             with watching(decoder, flags) if watched else nullcontext(share) as on_step:

@@ -29,7 +29,6 @@ from tokenloom.training.config import differences
 
 MAY_CHANGE = ("num", "batch")
 """Options that change no row."""
-Draw = Callable[[range], Samples]
 
 
 def check_out(path: Path, decoder: Decoder, length: int | None) -> None:
@@ -79,15 +78,15 @@ def write_shards(
         write_json(folder / "samples.json", about)
     missing = []
     for number in range(mine.rank, -(-num // size), mine.count):
-        rows, path = range(number * size, min((number + 1) * size, num)), folder / f"samples-{number:05}.jsonl"
+        rows, path = range(num)[number * size : (number + 1) * size], folder / f"samples-{number:05}.jsonl"
         if not path.is_file() or path.read_bytes().count(b"\n") < len(rows):  # a smaller --num made it shorter
             missing.append((path, rows))
     with display.status("sampling"):
         for done, (path, rows) in enumerate(missing):
             display.update(f"process {mine.rank + 1} of {mine.count}: {path.name}", done / len(missing))
             with replacing(path) as partial, partial.open("w", encoding="utf-8") as stream:
-                for first in range(rows.start, rows.stop, batch):
-                    part = range(first, min(first + batch, rows.stop))
+                for first in range(0, len(rows), batch):
+                    part = rows[first : first + batch]
                     stream.writelines(_lines(part, draw(part), decode))
     written = counted(len(missing), "shard")
     display.console.print(f"process {mine.rank + 1} of {mine.count} wrote {written} to {folder}", highlight=False)

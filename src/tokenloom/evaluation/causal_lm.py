@@ -41,13 +41,7 @@ class CausalLM:
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the ids of every text, without any token added."""
-        ids: list[list[int]] = self.tokenizer(list(texts), add_special_tokens=False)["input_ids"] if texts else []
-        return ids
-
-    @property
-    def end_text(self) -> str:
-        """The separator of documents, as text."""
-        return "" if self.end is None else str(self.tokenizer.convert_ids_to_tokens(self.end))
+        return list(self.tokenizer(list(texts), add_special_tokens=False)["input_ids"]) if texts else []
 
     @torch.inference_mode()
     def token_nats(
@@ -120,21 +114,19 @@ def _load(source: Path | str, name: str) -> CausalLM:
     where, file = (str(source.parent), source.name) if isinstance(source, Path) and source.is_file() else (source, None)
     if file is not None:
         optional("gguf", "evaluate")
+    how = {"gguf_file": file, "trust_remote_code": False}
     safe = True if file is None else None  # a GGUF file is neither safetensors nor a pickle
     try:
         with hub_or_cache(local=isinstance(source, Path)), redirect_stderr(StringIO()):  # its bars cannot be disabled
-            tokenizer = library.AutoTokenizer.from_pretrained(where, gguf_file=file, trust_remote_code=False)
-            model = library.AutoModelForCausalLM.from_pretrained(
-                where, gguf_file=file, use_safetensors=safe, dtype=torch.float32, trust_remote_code=False
-            )
+            tokenizer = library.AutoTokenizer.from_pretrained(where, **how)
+            kind = library.AutoModelForCausalLM
+            model = kind.from_pretrained(where, use_safetensors=safe, dtype=torch.float32, **how)
     except Exception as error:
+        reason = "its files are damaged, or not those of a model"  # which their code meets with any exception
         if "trust_remote_code" in str(error):
-            raise ValueError(
-                f"the language model {name} needs code of its own, which is never run here; "
-                "give a model that transformers knows, a GGUF file or smollm2"
-            ) from error
-        says_why = isinstance(error, OSError | ValueError)  # anything else is how a damaged file breaks their code
-        reason = " ".join(str(error).split())[:200] if says_why else "its files are damaged, or not those of a model"
+            reason = "it needs code of its own, which is never run here"
+        elif isinstance(error, OSError | ValueError):
+            reason = " ".join(str(error).split())[:200]
         raise ValueError(
             f"the language model {name} could not be loaded with transformers ({type(error).__name__}: {reason}); "
             "give the folder of a model with safetensors, a GGUF file or smollm2"

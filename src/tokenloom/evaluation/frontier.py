@@ -7,9 +7,8 @@ between its points, and a curve that only wins below that entropy gets a warning
 
 import csv
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -17,19 +16,16 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import tyro
 
-from tokenloom.evaluation.points import Origin, Point, evaluate_point
-from tokenloom.evaluation.spreading import spread
-from tokenloom.samplers.options import SamplerOptions
+from tokenloom.evaluation.points import Origin, Point, Record
+from tokenloom.samplers.options import CORRECTOR, ON, SAMPLER, STEPS, SamplerOptions
 from tokenloom.support.checks import check_least
 from tokenloom.support.files import replacing, write_json
 
 TOP_P = (0.80, 0.85, 0.90, 0.92, 0.94, 0.96, 0.98, 1.00)
-STEPS = (8, 16, 32, 64, 128, 256, 512, 1024)
+BUDGETS = (8, 16, 32, 64, 128, 256, 512, 1024)
 """The paper's grids."""
 TELLS_APART = 2.0
 """Least ratio of the perplexities of shuffled data and data under a judge that knows the language."""
-
-Record = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -40,18 +36,14 @@ class Sweep:
     """Run folders, model folders or names of bundled models."""
     judge: str = "smollm2"
     """smollm2, a Hugging Face folder, a GGUF file, a Hub name such as gpt2-large, an autoregressive run, or oracle."""
-    samplers: tuple[str, ...] = ("ancestral",)
-    """Samplers with options, as in psi:kappa=0.9."""
-    correctors: tuple[str, ...] = ("none",)
-    """Correctors with options, as in informed:steps=2,parallel=4; `none` is without."""
-    steps: tuple[int, ...] = STEPS
-    """Network evaluations per sample, the corrector's included."""
+    samplers: Annotated[tuple[str, ...], SAMPLER] = ("ancestral",)
+    correctors: Annotated[tuple[str, ...], CORRECTOR] = ("none",)
+    steps: Annotated[tuple[int, ...], STEPS] = BUDGETS
     top_p: tuple[float, ...] | None = None
     """By default the paper's grid, or 1 where temperatures are given."""
     temperature: tuple[float, ...] | None = None
     """By default 1."""
-    on: Literal["loo", "denoiser"] = "loo"
-    """The posterior that both act on."""
+    on: Annotated[Literal["loo", "denoiser"], ON] = "loo"
     seeds: tuple[int, ...] = (0,)
     num: int = 64
     """Samples per point."""
@@ -83,23 +75,6 @@ class Sweep:
         ]
         origins: tuple[Origin, ...] = ("data", "shuffled data")
         return [*(Point(self.runs[0], self.judge, origin, self.data, num=self.num) for origin in origins), *ours]
-
-
-def run_points(
-    points: Sequence[Point], folder: Path, done: Callable[[Record], object] = lambda record: None
-) -> list[Record]:
-    """Measure the points that are missing, one after the other, and return all records."""
-    records = []
-    for point in points:
-        records.append(evaluate_point(point, folder))
-        done(records[-1])
-    return records
-
-
-def submit_points(points: Sequence[Point], folder: Path, workers: int, cluster: str) -> list[Any]:
-    """Spread the points that are missing over processes here (`local`) or jobs of a Slurm cluster (`slurm`)."""
-    missing = [point for point in points if not point.file(folder).is_file()]
-    return spread(partial(run_points, folder=folder), missing, folder / "jobs", workers, cluster)
 
 
 def nats_at_entropy(records: Iterable[Mapping[str, Any]], entropy: float) -> float | None:

@@ -8,17 +8,16 @@ another, the slice of text that came with the model (`held_out.txt` beside its w
 """
 
 import hashlib
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Generator, Tensor
+from torch import Generator
 
-from tokenloom.data.base import SOURCES, Dataset, Outline, Source, source_of, take
-from tokenloom.data.decoder import Decoder, text
+from tokenloom.data.base import SOURCES, Dataset, Outline, Source, source_of
+from tokenloom.data.decoder import text
 from tokenloom.data.detokenise import Detokeniser
 from tokenloom.data.documents import HUB, corpus_of, hub_corpus, text_files
 from tokenloom.data.packing import Packing, check_packing
@@ -73,29 +72,27 @@ class Fingerprint:
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Sequences with what is known about them."""
+    """The validation split of some data, and what exactly it is."""
 
-    name: str
-    rows: Tensor
+    data: Dataset
     fingerprint: Fingerprint
-    decode: Decoder
-    draw_rows: Callable[[Tensor, Generator], tuple[Tokens, Flags | None]] | None = None
-    """Draws rows by index with their given positions; None if no positions are given."""
-    entropy: float | None = None
-    """The exact entropy in nats per token, where known."""
+
+    @property
+    def name(self) -> str:
+        """The name of the data."""
+        return self.data.name
 
     def draw(self, count: int | None, generator: Generator) -> tuple[Tokens, Flags | None]:
         """Return at most `count` rows, evenly spread over all (all of them for None), and their given positions."""
-        total = len(self.rows)
+        total = len(self.data.valid)
         if count is not None and count < 1:
             raise ValueError(f"the number of sequences must be at least 1, got {count}")
         wanted = total if count is None else min(count, total)
-        index = torch.arange(wanted) * total // wanted
-        return (take(self.rows, index), None) if self.draw_rows is None else self.draw_rows(index, generator)
+        return self.data.draw("valid", torch.arange(wanted) * total // wanted, generator)
 
     def characters(self, rows: Tokens) -> int | None:
         """Count the characters that the rows spell, ends of documents left out; None for data that is not text."""
-        tokenizer = self.decode.tokenizer
+        tokenizer = self.data.tokenizer
         if tokenizer is None:
             return None
         end = tokenizer.end_of_sequence
@@ -116,21 +113,15 @@ def held_out(run: Run, source: str | None = None, reading: TextOptions = AS_THE_
     own = trained_on(run.model)
     if source is None:
         return _own(run, own, reading)
-    generated = source in SOURCES and not SOURCES[source].is_text
-    if own is not None:
-        path = getattr(own, "path", None)
-        same_path = path is not None and Path(source).resolve() == Path(path).resolve()
-        if source == own.kind if generated else same_path:
-            data = _loaded(run, own)
-            if _is_unchanged(run, data):
-                return _of_dataset(data, own)
-    if generated:
+    if source in SOURCES and not SOURCES[source].is_text:
         found = own if own is not None and own.kind == source else SOURCES.parse(source)
-    elif own is None or own.is_text:
-        return _text_for(run, own, source, reading)
-    else:
-        found = own.at(source)
-    return _of_dataset(_loaded(run, found), found)
+        return _loaded(run, found)
+    path = getattr(own, "path", None)
+    if own is not None and path is not None and Path(source).resolve() == Path(path).resolve():
+        same = _loaded(run, own)
+        if _is_unchanged(run, same):
+            return same
+    return _text_for(run, own, source, reading) if own is None or own.is_text else _loaded(run, own.at(source))
 
 
 def _own(run: Run, own: Source | None, reading: TextOptions) -> HeldOut:
@@ -139,26 +130,28 @@ def _own(run: Run, own: Source | None, reading: TextOptions) -> HeldOut:
         raise ValueError(f"{run.name} does not say what it was trained on; name the data with --data")
     piece = run.folder / SLICE
     try:
-        data = _loaded(run, own)
-        if _is_unchanged(run, data):
-            return _of_dataset(data, own)
+        found = _loaded(run, own)
+        if _is_unchanged(run, found):
+            return found
+        marks = (found.data.fingerprint[:12], str(run.model.about.fingerprint)[:12])
         raise ValueError(
-            f"{data.name} here is not the data that {run.name} was trained on (its fingerprint is "
-            f"{data.fingerprint[:12]}, not {str(run.model.about.fingerprint)[:12]}); name it with --data to score it "
-            "as other data"
+            f"{found.name} here is not the data that {run.name} was trained on (its fingerprint is {marks[0]}, not "
+            f"{marks[1]}); name it with --data to score it as other data"
         )
     except ValueError:
         if not piece.is_file():
             raise
-    return replace(_text_for(run, own, str(piece), reading), name=f"{run.model.about.data or own.kind}, bundled slice")
+    found = _text_for(run, own, str(piece), reading)
+    return replace(found, data=replace(found.data, name=f"{run.model.about.data or own.kind}, bundled slice"))
 
 
-def _loaded(run: Run, source: Source) -> Dataset:
+def _loaded(run: Run, source: Source) -> HeldOut:
     """Load the data, unless its outline says, before it is read or generated, that the model cannot read it."""
     _check_suits(run, source.outline())
     data = source.load()
     _check_suits(run, data.outline)
-    return data
+    how = (source.packing, source.detokeniser) if isinstance(source, TextSource) else (None, None)
+    return _marked(data, *how)
 
 
 def _check_suits(run: Run, data: Outline) -> None:
@@ -169,9 +162,9 @@ def _check_suits(run: Run, data: Outline) -> None:
         raise ValueError(f"a row of {data.name} has {data.length} tokens, but {run.name} reads at most {run.length}")
 
 
-def _is_unchanged(run: Run, data: Dataset) -> bool:
+def _is_unchanged(run: Run, found: HeldOut) -> bool:
     """True if this is the data that the run was trained on, or if the run records no fingerprint."""
-    return run.model.about.fingerprint in (None, data.fingerprint)
+    return run.model.about.fingerprint in (None, found.data.fingerprint)
 
 
 def _text_for(run: Run, own: Source | None, source: str, reading: TextOptions) -> HeldOut:
@@ -181,11 +174,9 @@ def _text_for(run: Run, own: Source | None, source: str, reading: TextOptions) -
     return text_rows(source, run.model.tokenizer, run.length, replace(reading, packing=packing))
 
 
-def text_rows(
-    source: str, tokenizer: Tokenizer, length: int, reading: TextOptions = AS_THE_RUN, cache: Path | None = None
-) -> HeldOut:
+def text_rows(source: str, tokenizer: Tokenizer, length: int, reading: TextOptions = AS_THE_RUN) -> HeldOut:
     """Return the held-out part of a folder or Hub data set, or the whole of a file, in rows of `length` tokens."""
-    directory, packing = cache or default_cache(), reading.packing or "wrap"
+    directory, packing = default_cache(), reading.packing or "wrap"
     check_packing(packing, length, tokenizer.end_of_sequence)
     title = f"the text {source}"
     if is_hub(source):
@@ -198,22 +189,17 @@ def text_rows(
     corpus = detokenised(corpus, detokeniser)
     key = digest("held out", corpus.key, tokenizer.identity, packing, length)
     rows = cached_rows(directory, key, length, partial(packed, corpus, tokenizer, packing, length))
-    decode = text(tokenizer)
     name = source if source in HUB else Path(source).name
-    return HeldOut(name, rows, _fingerprint(rows, decode, packing, detokeniser), decode)
+    return _marked(Dataset(name, tokenizer.vocab_size, rows, rows, key, text(tokenizer)), packing, detokeniser)
 
 
-def _of_dataset(data: Dataset, source: Source) -> HeldOut:
-    how = (source.packing, source.detokeniser) if isinstance(source, TextSource) else (None, None)
-    mark = _fingerprint(data.valid, data.decode, *how)
-    return HeldOut(data.name, data.valid, mark, data.decode, partial(data.draw, "valid"), data.entropy)
-
-
-def _fingerprint(rows: Tensor, decode: Decoder, packing: str | None, detokeniser: str | None) -> Fingerprint:
-    tokenizer, described = decode.tokenizer, None
+def _marked(data: Dataset, packing: str | None, detokeniser: str | None) -> HeldOut:
+    """Compute the fingerprint of the validation split."""
+    rows, tokenizer, described = data.valid, data.tokenizer, None
     if tokenizer is not None:
         described = f"{type(tokenizer).__name__.lower()}, {tokenizer.vocab_size:,} ids, {tokenizer.identity[:8]}"
     content = hashlib.sha256(repr(tuple(rows.shape)).encode())
     for start in range(0, len(rows), CHUNK):
         content.update(rows[start : start + CHUNK].numpy().astype(np.int32).tobytes())
-    return Fingerprint(content.hexdigest(), len(rows), rows.numel(), rows.shape[1], packing, described, detokeniser)
+    about = (len(rows), rows.numel(), rows.shape[1], packing, described, detokeniser)
+    return HeldOut(data, Fingerprint(content.hexdigest(), *about))

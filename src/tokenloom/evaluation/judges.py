@@ -112,7 +112,8 @@ class TextJudge(Judge):
 
     def score(self, tokens: Tokens, decode: Decoder) -> Scores:
         _check_text(self.title, decode)
-        return self.score_texts(_texts(tokens, decode, self.model.end_text))
+        end = "" if self.model.end is None else self.model.tokenizer.convert_ids_to_tokens(self.model.end)
+        return self.score_texts(_texts(tokens, decode, end))
 
     def score_texts(self, texts: Sequence[str]) -> Scores:
         """Score texts in which documents are separated as the judge separates them."""

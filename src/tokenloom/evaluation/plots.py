@@ -6,12 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tokenloom.support.extras import optional
 from tokenloom.support.files import replacing
-
-FloatArray = npt.NDArray[np.float64]
 
 COLOURS = ("#3b4cc0", "#d1495b", "#2a9d8f", "#e0a030", "#7a5195", "#5b6770")
 """Repeated, with another dash, from the seventh line on."""
@@ -85,12 +82,3 @@ def bars(
     place, middle = np.asarray(x, dtype=float) * 1.012**number, np.asarray(y, dtype=float)
     error = np.abs(np.asarray(interval, dtype=float) - middle)
     axes.errorbar(place, middle, error, label=label, marker="o", markersize=3.4, elinewidth=0.8, **line_style(number))
-
-
-def picture(axes: Any, values: FloatArray, colours: str, low: float, high: float) -> Any:
-    """Draw a grid of numbers as an image without axes."""
-    axes.set(xticks=[], yticks=[])
-    axes.grid(visible=False)
-    for spine in axes.spines.values():
-        spine.set(visible=True, color="#c9cdd2", linewidth=0.6)
-    return axes.imshow(values, cmap=colours, vmin=low, vmax=high, interpolation="nearest")

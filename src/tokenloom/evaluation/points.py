@@ -21,7 +21,6 @@ from tokenloom.drawing.randomness import derive_seed
 from tokenloom.evaluation.held_out import HeldOut, held_out, trained_on
 from tokenloom.evaluation.judges import Judge, check_judge, load_judge, rate
 from tokenloom.evaluation.metrics import distinct
-from tokenloom.evaluation.sizes import check_sampling
 from tokenloom.models.opening import Run, open_run, placed
 from tokenloom.samplers.options import SamplerOptions
 from tokenloom.support.files import write_json
@@ -30,6 +29,7 @@ from tokenloom.support.reading import read_json
 BATCH = 16
 
 Origin = Literal["model", "data", "shuffled data"]
+Record = dict[str, Any]
 
 NUMBERS = (
     *("perplexity", "nats_per_token", "nats_error", "entropy", "entropy_error", "samples", "judged_tokens"),
@@ -89,23 +89,26 @@ def check_points(points: Sequence[Point]) -> None:
         model = opened(point.run).model
         check_judge(point.judge, decoder_of(model))
         if point.source == "model":
-            check_sampling(model, point.num, BATCH, point.sampling.steps)
+            point.sampling.check_memory(model, point.num, BATCH)
 
 
-def evaluate_point(point: Point, folder: Path, batch: int = BATCH) -> dict[str, Any]:
+def run_points(points: Sequence[Point], folder: Path) -> list[Record]:
+    """Measure the points that are missing, one after the other, and return all records."""
+    return [evaluate_point(point, folder) for point in points]
+
+
+def evaluate_point(point: Point, folder: Path, batch: int = BATCH) -> Record:
     """Return the record of a point, from its file or computed, `batch` samples at a time, and written."""
     path = point.file(folder)
-    settings: dict[str, Any] = {**asdict(point.sampling), **asdict(point)}
-    del settings["sampling"]
+    settings = asdict(point)
+    settings |= settings.pop("sampling")
     kept = _kept(path, settings)
     if kept is not None:
         return kept
     run, start = opened(point.run), time.perf_counter()
     tokens, evaluations = _tokens(point, run, batch)
-    seconds = time.perf_counter() - start
-    decode = decoder_of(run.model)
-    rating = rate(judged_by(point.judge, point.run), tokens, decode)
-    record = settings | asdict(rating) | run.provenance()
+    seconds, decode = time.perf_counter() - start, decoder_of(run.model)
+    record = settings | asdict(rate(judged_by(point.judge, point.run), tokens, decode)) | run.provenance()
     record |= {
         "family": point.family,
         "data": None if point.source == "model" else data_of(point.run, point.data).name,
@@ -120,7 +123,7 @@ def evaluate_point(point: Point, folder: Path, batch: int = BATCH) -> dict[str, 
     return record
 
 
-def _kept(path: Path, settings: dict[str, Any]) -> dict[str, Any] | None:
+def _kept(path: Path, settings: Record) -> Record | None:
     """Return the record of a point that was measured before; None if there is none or its file is damaged."""
     try:
         record: Any = read_json(path)
@@ -136,7 +139,7 @@ def _kept(path: Path, settings: dict[str, Any]) -> dict[str, Any] | None:
 def _tokens(point: Point, run: Run, batch: int) -> tuple[Tensor, float]:
     """Return the sequences of a point, and the network evaluations per sequence."""
     if point.source != "model":
-        rows = data_of(point.run, point.data).rows
+        rows = data_of(point.run, point.data).data.valid
         generator = torch.Generator().manual_seed(derive_seed(point.seed, "rows"))
         chosen = rows[torch.randperm(len(rows), generator=generator)[: point.num]].long()
         if point.source == "shuffled data":
@@ -144,7 +147,7 @@ def _tokens(point: Point, run: Run, batch: int) -> tuple[Tensor, float]:
         return chosen, 0.0
     sampler, parts, evaluations = point.sampling.sampler_value(), [], 0
     for first in range(0, point.num, batch):
-        seeds = [derive_seed(point.seed, "row", row) for row in range(first, min(first + batch, point.num))]
+        seeds = [derive_seed(point.seed, "row", row) for row in range(point.num)[first : first + batch]]
         samples = sampler.run(run.model, len(seeds), generator=run.randomness(seeds))
         parts.append(samples.tokens.cpu())
         evaluations += int(samples.evaluations.sum())

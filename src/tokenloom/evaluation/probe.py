@@ -23,7 +23,7 @@ from tokenloom.drawing.randomness import uniform
 from tokenloom.models.evaluating import evaluating
 from tokenloom.models.protocol import Model
 from tokenloom.objectives.grouped_ratio import grouped_ratio
-from tokenloom.posteriors import LeaveOneOut, convert_at
+from tokenloom.posteriors import Denoiser, LeaveOneOut, convert_at
 from tokenloom.state import Noisy
 from tokenloom.support.checks import check_least
 from tokenloom.types import Flags, Tokens
@@ -133,6 +133,32 @@ def spread_of(laws: Float[Tensor, "pairs choices vocab"]) -> Float[Tensor, "pair
     variation = 0.5 * (laws - mean).abs().sum(-1)
     divergence = torch.where(laws > 0, torch.xlogy(laws, laws / mean), 0).sum(-1)
     return torch.stack([variation.mean(1), divergence.mean(1).clamp(min=0)], -1)
+
+
+@torch.inference_mode()
+def posterior_maps(
+    model: Model, image: Int[Tensor, "pixels"], times: Sequence[float], generator: Generator | None = None
+) -> Float[Tensor, "columns times side side"]:
+    """Corrupt a square image of grey levels to each time and read both posteriors, by conversion of one prediction.
+
+    The columns are x_t, the mean grey level of the leave-one-out posterior and of the denoiser, and what a pixel's own
+    noisy token adds: H(leave-one-out) - H(denoiser), in nats, large where neighbours leave a pixel open
+    (`fig:mnist_loo_vs_denoiser`).
+    """
+    side, levels = round(image.numel() ** 0.5), model.process.vocab_size
+    if side * side != image.numel():
+        raise ValueError(f"heat maps are for square images, got {image.numel()} pixels")
+    x_0 = image[None].expand(len(times), -1).contiguous()
+    noisy = model.process.corrupt(x_0, torch.tensor(times, dtype=torch.float64), generator)
+    noisy = noisy if model.device is None else noisy.to(model.device)
+    with evaluating(model):
+        prediction = model.predict(noisy)
+    posteriors = [convert_at(prediction, kind, noisy, model.process) for kind in (LeaveOneOut, Denoiser)]
+    laws = [posterior.log_probs.double().exp().cpu() for posterior in posteriors]
+    grey = torch.linspace(0, 1, levels, dtype=torch.float64)
+    entropies = [torch.special.entr(law).sum(-1) for law in laws]
+    grids = [noisy.tokens.double().cpu() / (levels - 1), *(law @ grey for law in laws), entropies[0] - entropies[1]]
+    return torch.stack(grids).view(len(grids), -1, side, side)
 
 
 def check_probed(model: Model) -> None:

@@ -52,7 +52,7 @@ class Settings:
 class Cell:
     """A likelihood, the data it is of, and the number of characters that were scored (None for other than text)."""
 
-    data: HeldOut
+    held: HeldOut
     likelihood: Likelihood
     characters: int | None
 
@@ -68,7 +68,7 @@ class Cell:
         """Return everything as JSON."""
         nats, error = self.per_character or (None, None)
         return {
-            "data": {"name": self.data.name, "entropy": self.data.entropy} | asdict(self.data.fingerprint),
+            "data": {"name": self.held.name, "entropy": self.held.data.entropy} | asdict(self.held.fingerprint),
             "likelihood": self.likelihood.record(),
             "per_character": {"nats": nats, "standard_error": error},
         }

@@ -4,33 +4,39 @@ A setting is described once, where `Sampler` declares it; a command line adds ho
 """
 
 from dataclasses import dataclass, fields
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import tyro
 from docstring_parser import parse_from_object
 
 from tokenloom.drawing.truncation import Sharpening, Truncation
-from tokenloom.posteriors import Denoiser, LeaveOneOut, OverTokens
+from tokenloom.models.protocol import Model
+from tokenloom.posteriors import Denoiser, LeaveOneOut
+from tokenloom.samplers.run import length_of
 from tokenloom.samplers.sampler import GridName, Sampler
+from tokenloom.support.memory import check_memory
 
-ON: dict[str, type[OverTokens]] = {"loo": LeaveOneOut, "denoiser": Denoiser}
-FIELDS = {item.arg_name: item for kind in (Truncation, Sampler) for item in parse_from_object(kind).params}
+REPRESENTATIONS = {"loo": LeaveOneOut, "denoiser": Denoiser}
+SAYS = {item.arg_name: item.description for kind in (Truncation, Sampler) for item in parse_from_object(kind).params}
+STEPS, ON, GRID = (tyro.conf.arg(help=SAYS[name]) for name in ("steps", "on", "grid"))
+LISTED = "As in psi:kappa=0.9; `tokenloom sample x --sampler list` names them all."
+SAMPLER = tyro.conf.arg(help=f"{SAYS['predictor']} {LISTED}")
+CORRECTOR = tyro.conf.arg(help=f"{SAYS['corrector']} As in informed:steps=2,parallel=4.")
+"""The help of each option, for one value or for several."""
 
-
-def _described(field: str, written: str = "") -> Any:
-    """Return the help of an option: what `Sampler` says of its field, and how the option is written."""
-    return tyro.conf.arg(help=f"{FIELDS[field].description} {written}".strip())
+TOKEN, STEP = 64, 8
+"""Bytes of a token that was drawn (as a number, in a list and as a piece of text), and of a step of the grid."""
+LOGITS = 3
+"""Tensors of float32 logits at once."""
 
 
 @dataclass(frozen=True)
 class Kernels:
     """The kernels of a sampler, and their budget."""
 
-    steps: Annotated[int, _described("steps")] = int(Sampler.steps)
-    sampler: Annotated[
-        str, _described("predictor", "As in psi:kappa=0.9; `tokenloom sample x --sampler list` names them all.")
-    ] = "ancestral"
-    corrector: Annotated[str, _described("corrector", "As in informed:steps=2,parallel=4.")] = "none"
+    steps: Annotated[int, STEPS] = int(Sampler.steps)
+    sampler: Annotated[str, SAMPLER] = "ancestral"
+    corrector: Annotated[str, CORRECTOR] = "none"
 
     @property
     def kernels(self) -> str:
@@ -42,10 +48,18 @@ class Kernels:
 class SamplerOptions(Sharpening, Kernels):
     """The options of a sampler."""
 
-    on: Annotated[Literal["loo", "denoiser"], _described("on")] = "loo"
-    grid: Annotated[GridName, _described("grid")] = "uniform"
+    on: Annotated[Literal["loo", "denoiser"], ON] = "loo"
+    grid: Annotated[GridName, GRID] = "uniform"
 
     def sampler_value(self) -> Sampler:
         """Build the sampler that these settings stand for."""
         settings = {item.name: getattr(self, item.name) for item in fields(SamplerOptions)}
-        return Sampler.parse(settings.pop("sampler"), **settings | {"on": ON[self.on]})
+        return Sampler.parse(settings.pop("sampler"), **settings | {"on": REPRESENTATIONS[self.on]})
+
+    def check_memory(self, model: Model, num: int, batch: int, length: int | None = None) -> None:
+        """Raise unless `num` sequences, drawn `batch` at a time, fit into the memory of this machine."""
+        width, rows = length_of(model, length), min(num, batch)
+        check_memory(TOKEN * num * width, f"drawing {num:,} sequences of {width:,} tokens", "draw fewer")
+        check_memory(STEP * self.steps, f"a grid of {self.steps:,} steps", "take fewer")
+        logits = LOGITS * 4 * rows * width * model.process.vocab_size
+        check_memory(logits, f"a batch of {rows:,} sequences of {width:,} tokens", "lower the batch or the length")

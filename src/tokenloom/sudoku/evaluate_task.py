@@ -21,7 +21,6 @@ from rich.table import Table
 from torch import Tensor
 
 from tokenloom.evaluation.plots import bars, canvas
-from tokenloom.evaluation.sizes import check_sampling
 from tokenloom.evaluation.tasks import EvaluationTask
 from tokenloom.models.opening import Run, open_runs
 from tokenloom.models.protocol import Model
@@ -158,7 +157,7 @@ class SudokuTask(EvaluationTask):
         optional("matplotlib", "evaluate")
         settings = [(run, setting) for run in opened for setting in _supported(run, self)]
         for run, setting in settings:
-            check_sampling(run.model, self.count * self.repeats, BATCH, setting.steps)
+            setting.check_memory(run.model, self.count * self.repeats, BATCH)
             setting.sampler_value()  # raises for a budget that is too small for its corrector
         found: list[SolveRate] = []
         console, display = Console(), Display(Console(file=sys.stderr))

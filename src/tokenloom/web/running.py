@@ -16,7 +16,6 @@ import torch
 
 from tokenloom.data.decoder import Decoder
 from tokenloom.drawing.randomness import RowGenerators
-from tokenloom.evaluation.sizes import check_sampling
 from tokenloom.models.model import DiffusionModel
 from tokenloom.posteriors import Denoiser
 from tokenloom.samplers import Sampler, Step
@@ -85,7 +84,7 @@ def draw(request: Draw, entry: Entry, limits: Limits, job: Job) -> None:
     check_within("tries", request.tries, limits.tries, "take fewer", least=0)
     length = length_of(model, len(request.begin.tokens) if request.begin is not None else request.length)
     check_within("length", length, min(limits.length, model.length or limits.length), "draw a shorter sequence")
-    check_sampling(model, 1, 1, settings.steps, length)
+    settings.check_memory(model, 1, 1, length)
     sampler, note = settings.sampler_value(), None
     if request.held and not (model.causal or model.marks_given or model.process.reveals):
         sampler, note = replace(sampler, show_given="noised"), BIASED

@@ -180,12 +180,15 @@ def test_an_allowed_token_may_be_predicted_and_a_shorter_length_is_kept(bert: Pa
     assert logits(model, tokens(1, 7))[..., 0].isfinite().all()
 
 
-def test_rows_of_text_hold_nothing_that_the_model_cannot_predict(bert: Path, tmp_path: Path) -> None:
+def test_rows_of_text_hold_nothing_that_the_model_cannot_predict(
+    bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """So the bound of a text is finite: the frame is the network's, and documents are joined without an end."""
     model = load(bert)
     (tmp_path / "text.txt").write_text("theloomweavesthethread" * 20)
     assert model.tokenizer is not None
-    rows = text_rows(str(tmp_path / "text.txt"), model.tokenizer, 8, cache=tmp_path / "cache").rows.to(torch.int64)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    rows = text_rows(str(tmp_path / "text.txt"), model.tokenizer, 8).data.valid.long()
     bound = tl.nelbo(model, rows, generator=torch.Generator().manual_seed(0))
     assert 0 < bound.per_token < 50
 

@@ -212,7 +212,6 @@ class Scorer:
 
 
 def _estimate(values: Float[Tensor, "samples"]) -> Estimate:
-    """Return the mean; its error comes from neighbours, which in stratified samples differ by their noise alone."""
-    if len(values) < 2:
-        return Estimate(float(values.mean()), math.nan)
+    """Return the mean, and its error from neighbours, which in stratified samples differ by their noise alone: NaN
+    for a single sample."""
     return Estimate(float(values.mean()), math.sqrt(float(values.diff().square().mean()) / 2 / len(values)))

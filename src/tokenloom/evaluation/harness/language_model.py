@@ -18,12 +18,13 @@ from typing import Any
 import torch
 from lm_eval.api.model import TemplateLM
 from lm_eval.api.registry import register_model
+from lm_eval.models.utils import postprocess_generated_text
 from torch import nn
 from tqdm import tqdm  # type: ignore[import-untyped]
 
 from tokenloom.drawing.randomness import RowGenerators, derive_seed
+from tokenloom.evaluation.harness import HarnessOptions
 from tokenloom.evaluation.harness.bounds import Estimate, Row, Scorer
-from tokenloom.evaluation.harness.run import HarnessOptions
 from tokenloom.models.loading import load
 from tokenloom.models.protocol import Model
 from tokenloom.models.tokenizer import Tokenizer
@@ -137,7 +138,7 @@ class TokenloomLM(TemplateLM):
 
     def generate_until(self, requests: list[Any], disable_tqdm: bool = False) -> list[str]:
         """Draw with the sampler of the options; of a task's own settings, `until` and `max_gen_toks` count."""
-        asked = [self._opening(request.args[0], request.args[1]) for request in requests]
+        asked = [self._opening(*request.args) for request in requests]
         texts = [""] * len(requests)
         groups: dict[tuple[int, int], list[int]] = defaultdict(list)
         for index, (context, room) in enumerate(asked):
@@ -172,7 +173,4 @@ class TokenloomLM(TemplateLM):
         """Return the text before its end token and before the first of the strings that stop it."""
         end = self.eot_token_id
         text = self.tokenizer.decode(ids[: ids.index(end)] if end in ids else ids)
-        until = settings.get("until") or []
-        for stop in [until] if isinstance(until, str) else until:
-            text = text.split(stop)[0] if stop else text
-        return text
+        return str(postprocess_generated_text(text, settings.get("until"), None))
