@@ -69,7 +69,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_what_cannot_be_swept_gets_a_sentence_before_anything_is_drawn(run: Path, tmp_path: Path) -> None:
+def test_what_cannot_be_swept_gets_a_sentence_before_anything_is_drawn(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sweep, out = Sweep((str(run),), "oracle", steps=(2,), num=4), tmp_path / "out"
     wrong: tuple[tuple[dict[str, Any], str], ...] = (
         ({"judge": "no-such/model"}, "no-such/model is a language model and judges text, which these samples are"),
@@ -82,6 +84,9 @@ def test_what_cannot_be_swept_gets_a_sentence_before_anything_is_drawn(run: Path
             frontier(replace(sweep, **change), out)
     with pytest.raises(ValueError, match="workers must be at least 1, got 0"):
         frontier(sweep, out, workers=0)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ValueError, match="slurm needs Slurm's srun"):
+        frontier(sweep, out, cluster="slurm")
     assert not out.exists()
 
 

@@ -1,5 +1,6 @@
 """`tokenloom frontier`: generative perplexity against entropy, over settings and models, resumable."""
 
+import shutil
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -40,6 +41,8 @@ def frontier(
     """
     if workers < 1:
         raise ValueError(f"--workers must be at least 1, got {workers}")
+    if cluster == "slurm" and shutil.which("srun") is None:
+        raise ValueError("--cluster slurm needs Slurm's srun, which is not found on this machine; use --cluster local")
     for library in ("matplotlib", "plotly"):
         optional(library, "evaluate")
     mine = ranks()
