@@ -8,13 +8,14 @@ import time
 from contextlib import ExitStack
 from functools import partial
 from importlib.resources import files
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.web.helpers import TINY, Client, running
-from tokenloom.cli.play import PlayConfig
+from tokenloom.cli.play import play
 from tokenloom.web import app, serving
 from tokenloom.web import running as running_module
 from tokenloom.web.app import Playground
@@ -29,7 +30,9 @@ FOREIGN = ("http://evil.example", "null", "", "http://[", "http://[::1", "//", "
 
 
 def test_only_this_machine_is_asked_for_by_default_and_others_are_warned_of() -> None:
-    assert all(map(is_local, (PlayConfig().host, "127.0.0.1", "127.0.0.5", "::1", "localhost")))
+    assert all(
+        map(is_local, (signature(play).parameters["host"].default, "127.0.0.1", "127.0.0.5", "::1", "localhost"))
+    )
     assert not any(map(is_local, ("0.0.0.0", "::", "192.168.1.4", "example.org")))
 
 
