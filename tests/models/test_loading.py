@@ -7,7 +7,7 @@ import torch
 
 import tokenloom as tl
 from tests.models.interop.ddit_reference import random_backbone, write_checkpoint
-from tokenloom.models.loading import is_foreign
+from tokenloom.models.opening import is_foreign
 
 
 def test_a_folder_of_another_library_is_imported_by_load(tmp_path: Path) -> None:
