@@ -73,6 +73,10 @@ class Plan:
     """The packing of the rows that it was trained on."""
     notes: tuple[str, ...] = ()
     """Warnings."""
+    weights: str = "as stored"
+    """Which of the weights in the file are taken."""
+    tokenizer: str = ""
+    """The name of its tokenizer on the Hub, where that is known."""
 
 
 def family_of_type(config: Config) -> str | None:
