@@ -131,7 +131,7 @@ def test_threads_keep_more_versions_than_pytorch_does_on_its_own() -> None:
             for head in heads:
                 features = torch.ones(3, head.in_features)
                 before = graphs()
-                torch.testing.assert_close(compiled.call(head, None, (features,), {}), head(features))
+                torch.testing.assert_close(compiled.call(head, None, features), head(features))
                 found.append(graphs() - before)
 
     for _ in range(2):
@@ -144,10 +144,10 @@ def test_threads_keep_more_versions_than_pytorch_does_on_its_own() -> None:
 def test_a_user_s_setting_is_raised_once_and_then_left_alone() -> None:
     import torch._dynamo.config as settings
 
-    compiled.call(Foreign(), "head", (torch.ones(3, K),), {})
+    compiled.call(Foreign(), "head", torch.ones(3, K))
     assert settings.cache_size_limit >= compiled.MOST_CODE
     with settings.patch(cache_size_limit=5):
-        compiled.call(Foreign(), "head", (torch.ones(3, K),), {})
+        compiled.call(Foreign(), "head", torch.ones(3, K))
         assert settings.cache_size_limit == 5
 
 
