@@ -22,7 +22,7 @@ import torch
 from tokenloom import __version__
 from tokenloom.drawing.randomness import RowGenerators
 from tokenloom.models.bundled import FOLDER, bundled_names, suggestion, without_process
-from tokenloom.models.checkpoint import newest_intact, read_checkpoint
+from tokenloom.models.checkpoint import newest_intact
 from tokenloom.models.interop.importing import import_model
 from tokenloom.models.interop.source import PICKLES
 from tokenloom.models.model import DiffusionModel
@@ -125,10 +125,9 @@ def open_run(path: str | Path, weights: Weights = "ema") -> Run:
     name = folder.name if not inside else root.name if folder.name == "model" else f"{root.name}/{folder.name}"
     model = load_model(folder)
     if weights == "raw":
-        newest, _ = newest_intact(root / "checkpoints")
-        if newest is None:
+        saved, _ = newest_intact(root / "checkpoints")
+        if saved is None:
             raise ValueError(f"{root} has no intact checkpoint with raw weights; evaluate the averaged ones (ema)")
-        saved = read_checkpoint(newest)
         model.load_state_dict(saved.tensors["model"])
         model.describe(step=saved.step)
     return Run(name, folder, root / "evaluation", model, weights)

@@ -27,7 +27,7 @@ from tokenloom.couplings import COUPLINGS
 from tokenloom.models.bundled import locate, suggestion, without_process
 from tokenloom.models.model import DiffusionModel
 from tokenloom.models.network import unwrapped
-from tokenloom.models.tensors import built_to_fit, read_tensors
+from tokenloom.models.tensors import Budget, check_tensors, read_tensors
 from tokenloom.models.tokenizer import tokenizer_from_json
 from tokenloom.models.unseen import alike
 from tokenloom.nn.base import NETWORKS, Network
@@ -59,9 +59,7 @@ def save_model(model: DiffusionModel, folder: str | Path, weights: dict[str, Ten
         )
     for registry, part in ((NOISES, process.noise), (COUPLINGS, process.coupling)):
         if registry.name_of(part) is None:
-            raise ValueError(
-                f"only registered noises and couplings can be saved, got {type(part).__name__}; register it first"
-            )
+            raise ValueError(f"only a registered {registry.kind} can be saved, got {type(part).__name__}; register it")
     check_replaceable(folder)
     options = {name: value for name, value in vars(process.noise).items() if isinstance(value, Tensor)}
     tensors = {**(network.state_dict() if weights is None else weights)}
@@ -175,9 +173,7 @@ def _check_format(config: Any) -> None:
     if type(number) is not int:
         raise ValueError("config.json has no format number, so it was not written by tokenloom 0.2 or later")
     if number > FORMAT:
-        raise ValueError(
-            f"its format {number} is newer than {FORMAT}, the newest that this version reads; upgrade tokenloom"
-        )
+        raise ValueError(f"its format {number} is newer than {FORMAT}, the newest known here; upgrade tokenloom")
     if number < OLDEST:
         raise ValueError(f"its format {number} is older than {OLDEST}, the oldest that this version reads")
     for key in (*KEYS, *config):
@@ -198,9 +194,7 @@ def _built(config: dict[str, Any], tensors: dict[str, Tensor]) -> DiffusionModel
         raise ValueError(f"there is no representation {predicts!r}; {nearest(str(predicts), REPRESENTATIONS)}")
     tokenizer = None if config["tokenizer"] is None else tokenizer_from_json(json.dumps(config["tokenizer"]))
     if tokenizer is not None and tokenizer.vocab_size > process.num_states:
-        raise ValueError(
-            f"the tokenizer has {tokenizer.vocab_size} tokens, but the process has {process.num_states} states"
-        )
+        raise ValueError(f"the tokenizer has {tokenizer.vocab_size} tokens, the process {process.num_states} states")
     about = About.from_json(config["about"])
     network = _network(config["network"], constants, tensors)
     network.load_state_dict(tensors)
@@ -220,7 +214,15 @@ def _network(record: Any, constants: dict[str, Tensor], weights: dict[str, Tenso
         raise ValueError(f"a network is stored as an object with a name, got {str(record)[:80]}")
     kind, what = NETWORKS[record["name"]], f"the network {record['name']}"
     config = build(kind.Config, {key: value for key, value in record.items() if key != "name"}, what)
-    return built_to_fit(lambda: kind(config, **constants), weights, what)
+    try:
+        with Budget(weights, what):
+            network = kind(config, **constants)
+    except ValueError:
+        raise
+    except Exception as error:  # of a constructor that does not expect values from a file
+        raise ValueError(f"{what} cannot be built: {error or type(error).__name__}") from error
+    check_tensors(network.state_dict(), weights)
+    return network
 
 
 def model_folder(path: str | Path) -> Path | None:

@@ -133,7 +133,7 @@ DENSE = "bert.encoder.layer.1.output.dense.weight"
     ("name", "shape", "sentence"),
     [
         (DENSE, None, f"the weights lack {DENSE}"),
-        (DENSE, (16, 31), r"dense.weight has shape \[16, 31\].*asks for \[16, 32\]"),
+        (DENSE, (16, 31), r"dense.weight has shape \[16, 31\].*network's \[16, 32\]"),
         ("bert.encoder.layer.2.extra.weight", (1,), r"an unknown bert\.encoder\.layer\.2"),
         ("cls.predictions.transform.extra", (1,), r"an unknown cls\.predictions\.tran"),
         ("cls.predictions.decoder.weight", (K, 16), "differ, but the config ties them; set tie_word_embeddings"),
