@@ -212,7 +212,7 @@ def test_it_is_saved_as_the_network_it_is_and_another_process_keeps_it_compiled(
 
 
 def test_options_of_torch_compile_are_named() -> None:
-    with pytest.raises(ValueError, match=r"takes no options here, got mode; compile the network itself"):
+    with pytest.raises(ValueError, match=r"takes no options here, got mode; give them to torch.compile"):
         model_of(tl.Uniform).compile(mode="max-autotune")
 
 

@@ -176,15 +176,11 @@ class DiffusionModel(nn.Module, Generic[Predicted_co]):
         are as before.
         """
         if unwrapped(self.network) is not self.network:
-            raise ValueError(
-                f"the network is wrapped in a {type(self.network).__name__} already; compile the model before "
-                "wrapping it"
-            )
+            wrapper = type(self.network).__name__
+            raise ValueError(f"the network is wrapped in a {wrapper} already; compile the model before wrapping it")
         if args or options:
-            raise ValueError(
-                f"compile takes no options here, got {', '.join([*map(repr, args), *options])}; compile the network "
-                "itself with torch.compile(network, ...) for others"
-            )
+            given = ", ".join([*map(repr, args), *options])
+            raise ValueError(f"compile takes no options here, got {given}; give them to torch.compile(network, ...)")
         self.compiled = True
 
     @checked

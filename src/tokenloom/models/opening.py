@@ -116,9 +116,7 @@ def open_run(path: str | Path, weights: Weights = "ema") -> Run:
         name = Path(path).name
         return Run(name, Path(path), Path("runs") / name / "evaluation", load(path), "ema")
     if folder is None:
-        raise ValueError(
-            f"{path} is not a run: neither it nor its model/ has config.json and model.safetensors{suggestion(path)}"
-        )
+        raise ValueError(f"{path} is not a run: it has no config.json with model.safetensors{suggestion(path)}")
     bundled = folder.parent == FOLDER
     root = Path("runs") / folder.name if bundled else folder.parent
     inside = not bundled and (folder != Path(path) or (root / "checkpoints").is_dir())

@@ -102,7 +102,9 @@ def load_model(folder: str | Path) -> DiffusionModel:
     name, process = without_process(folder)
     if process is not None:
         return under(load_model(name), process)
-    given, folder = folder, model_folder(folder) or _meant(locate(folder))
+    root = locate(folder)
+    in_run = kind_of(root / "model") == "a folder" and not os.path.lexists(root / WEIGHTS)
+    given, folder = folder, model_folder(root) or (root / "model" if in_run else root)
     if kind_of(folder) not in (None, "a folder"):
         raise ValueError(f"{folder} is {kind_of(folder)}, not a model; name the folder that holds it")
     for name in (CONFIG, WEIGHTS):
@@ -120,25 +122,22 @@ def load_model(folder: str | Path) -> DiffusionModel:
 def seal(config: dict[str, Any], weights: Path) -> dict[str, Any]:
     """Return the config with the checksums of itself and of the file of its weights."""
     sums = {WEIGHTS: file_sum(weights)}
-    return config | {SUMS: sums | {CONFIG: _own_sum(config | {SUMS: sums})}}
+    content = json.dumps(config | {SUMS: sums}, sort_keys=True, separators=(",", ":"))
+    return config | {SUMS: sums | {CONFIG: hashlib.sha256(content.encode()).hexdigest()}}
 
 
 def check_seal(config: dict[str, Any], weights: Path) -> None:
     """Raise unless both checksums are right."""
-    sums = config[SUMS]
-    if not isinstance(sums, dict) or sums.keys() != {CONFIG, WEIGHTS}:
+    sums, right = config[SUMS], seal(config, weights)[SUMS]
+    if not isinstance(sums, dict) or sums.keys() != right.keys():
         raise ValueError(f"{SUMS} must hold the checksums of {WEIGHTS} and {CONFIG}, got {str(sums)[:80]}")
-    if _own_sum(config | {SUMS: {WEIGHTS: sums[WEIGHTS]}}) != sums[CONFIG]:
-        raise ValueError(f"{CONFIG} does not match its own checksum: it is damaged or was edited; save the model again")
-    if file_sum(weights) != sums[WEIGHTS]:
+    if sums[WEIGHTS] != right[WEIGHTS]:
         raise ValueError(
             f"{WEIGHTS} does not match the checksum in {CONFIG}: the file is damaged or belongs to another model; "
             "copy or save the model again"
         )
-
-
-def _own_sum(config: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(config, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    if sums[CONFIG] != right[CONFIG]:
+        raise ValueError(f"{CONFIG} does not match its own checksum: it is damaged or was edited; save the model again")
 
 
 def under(model: DiffusionModel, process: str) -> DiffusionModel:
@@ -148,7 +147,7 @@ def under(model: DiffusionModel, process: str) -> DiffusionModel:
     if not model.reads_evidence and not alike(other, own):
         raise ValueError(
             f"this network was trained for {own.name} noise and cannot be used under {other.name}; one that is trained "
-            "with tokenloom train --method any works under every process"
+            "with --method any works under every process"
         )
     return model.with_process(other)
 
@@ -232,12 +231,6 @@ def model_folder(path: str | Path) -> Path | None:
         if kind_of(folder / WEIGHTS) == "a file" and "process" in _config(folder):
             return folder
     return None
-
-
-def _meant(root: Path) -> Path:
-    """Return where the model should be: in a run's model/, or in the folder itself."""
-    inner = root / "model"
-    return inner if kind_of(inner) == "a folder" and not os.path.lexists(root / WEIGHTS) else root
 
 
 def _config(folder: Path) -> dict[str, Any]:

@@ -18,8 +18,8 @@ import tokenloom as tl
 from tests.nn.pretrained import FIRST, LAST, MASK, MASKED, SPECIAL, K, pretrained, tokens
 from tokenloom.evaluation.held_out import text_rows
 from tokenloom.models.interop.importing import import_model
-from tokenloom.models.interop.vocabulary import framed, read_vocabulary, symbols
-from tokenloom.models.tokenizer import Characters, tokenizer_from_json
+from tokenloom.models.interop.vocabulary import read_vocabulary, symbols
+from tokenloom.models.tokenizer import Characters, Subwords, tokenizer_from_json
 from tokenloom.nn.masked_lm import MaskedLM
 
 WORDS = ["[UNK]", "[PAD]", "[CLS]", "[SEP]", "[MASK]", *string.ascii_letters[:33], "[unused1]"]
@@ -136,7 +136,7 @@ DENSE = "bert.encoder.layer.1.output.dense.weight"
         (DENSE, (16, 31), r"dense.weight has shape \[16, 31\].*network's \[16, 32\]"),
         ("bert.encoder.layer.2.extra.weight", (1,), r"an unknown bert\.encoder\.layer\.2"),
         ("cls.predictions.transform.extra", (1,), r"an unknown cls\.predictions\.tran"),
-        ("cls.predictions.decoder.weight", (K, 16), "differ, but the config ties them; set tie_word_embeddings"),
+        ("cls.predictions.decoder.weight", (K, 16), "differ, but are tied; set tie_word_embeddings"),
     ],
 )
 def test_the_first_wrong_tensor_is_named(name: str, shape: tuple[int, ...] | None, sentence: str, bert: Path) -> None:
@@ -154,7 +154,7 @@ def test_the_first_wrong_tensor_is_named(name: str, shape: tuple[int, ...] | Non
     [
         ({"num_hidden_layers": 1}, {}, r"an unknown bert\.encoder\.layer\.1"),
         ({"num_hidden_layers": 3}, {}, r"lack bert\.encoder\.layer\.2"),
-        ({"vocab_size": 38}, {}, "the tokenizer has 39 ids, but the network reads 38"),
+        ({"vocab_size": 38}, {}, "the tokenizer has 39 ids, the network reads 38"),
         ({"vocab_size": None}, {}, "lacks vocab_size"),
         ({"model_type": "gpt2"}, {}, "type 'gpt2' predicts the next token and is not a denoiser"),
         ({"model_type": "bart", "is_encoder_decoder": True}, {}, "with a decoder is not a masked language model"),
@@ -214,5 +214,5 @@ def test_symbols_are_the_longest_and_brackets_are_one() -> None:
     assert tokenizer.encode(text) == [11, 5, 4, 6, 3, 5, 7, 8, 6, 9, 12, 13]
     assert tokenizer.decode(tokenizer.encode(text)) == text
     assert tokenizer.encode("C [Pt+2]\nC[MASK]") == [3, 1, 3, 2]
-    again = tokenizer_from_json(framed(tokenizer).to_json())  # type: ignore[union-attr]
+    again = tokenizer_from_json(Subwords(tokenizer.backend.to_str(), framed=True).to_json())
     assert again.encode(text) == tokenizer.encode(text)

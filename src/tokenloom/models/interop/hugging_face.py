@@ -19,9 +19,9 @@ from tokenloom.cells import Masked
 from tokenloom.models.interop.families import Plan
 from tokenloom.models.interop.large import Large, large
 from tokenloom.models.interop.source import Content
-from tokenloom.models.interop.vocabulary import Vocabulary, framed, read_vocabulary, tokenizer_of
+from tokenloom.models.interop.vocabulary import Vocabulary, read_vocabulary, tokenizer_of
 from tokenloom.models.tensors import check_tensors
-from tokenloom.models.tokenizer import Tokenizer
+from tokenloom.models.tokenizer import Subwords, Tokenizer
 from tokenloom.nn.base import Network
 from tokenloom.nn.bidirectional import BidirectionalConfig, BidirectionalLM
 from tokenloom.nn.hugging_face import Pretrained, PretrainedConfig, build_pretrained, longest_sequence
@@ -56,17 +56,15 @@ def read_hugging_face(
     words = tokenizer_of(tokenizer, folder)
     vocabulary = read_vocabulary(words, folder, config, PretrainedConfig(found.architecture).vocab_size)
     if vocabulary.mask is None:
-        raise ValueError(
-            "no mask token was found, neither by its name in a tokenizer nor as mask_token_id in config.json; "
-            "name the model's own tokenizer"
-        )
+        raise ValueError("no mask token was found, nor mask_token_id in config.json; name the model's own tokenizer")
     forbidden = _forbidden(vocabulary, words, allow, specials=known is None)
     shape: PretrainedConfig
     kind: type[Pretrained]
     if known is None:
         _check_masked_lm(config, vocabulary)
         kind, shape = MaskedLM, MaskedLMConfig(config, vocabulary.first, vocabulary.last, length=length)
-        frame, words = f"{vocabulary.first} x {vocabulary.last}", framed(words)
+        frame = f"{vocabulary.first} x {vocabulary.last}"
+        words = Subwords(words.backend.to_str(), framed=True) if isinstance(words, Subwords) else words
     else:
         longest = min(known.architecture.get("max_position_embeddings") or LONGEST, LONGEST)
         kind, frame = BidirectionalLM, "none"
@@ -109,9 +107,7 @@ def _type_of(tensors: Tensors) -> str:
     types = optional("transformers", "evaluate").models.auto.configuration_auto.CONFIG_MAPPING_NAMES
     found = next((name.partition(".")[0] for name in tensors if name.partition(".")[0] in types), None)
     if found is None:
-        raise ValueError(
-            f"config.json has no model_type, and no tensor is named after one: {next(iter(tensors), None)}"
-        )
+        raise ValueError(f"config.json has no model_type, and no tensor says it, as in {next(iter(tensors), None)}")
     return found
 
 
@@ -153,9 +149,7 @@ def load_by_name(model: Any, tensors: Tensors) -> list[str]:
         stored = [name for name in names if name in kept]
         for name in stored[1:]:
             if not torch.equal(kept[name], kept[stored[0]]):
-                raise ValueError(
-                    f"{stored[0]} and {name} differ, but the config ties them; set tie_word_embeddings to false in it"
-                )
+                raise ValueError(f"{stored[0]} and {name} differ, but are tied; set tie_word_embeddings to false")
         kept |= {name: kept[stored[0]] for name in names if stored}
     check_tensors(own, kept)
     model.load_state_dict(kept)
@@ -172,9 +166,8 @@ def split(kind: type[Pretrained], shape: PretrainedConfig, forbidden: Tensor, pr
     network = kind(shape, forbidden, pretrained)
     worst = float((network(tokens, torch.zeros(1)) - expected)[..., text].abs().max())
     if not worst <= TOLERANCE * (1 + float(expected.abs().max())):
-        raise ValueError(
-            f"{type(pretrained).__name__} does more to its logits than a linear map: split, they differ by {worst:.2g}"
-        )
+        kind_name = type(pretrained).__name__
+        raise ValueError(f"{kind_name} does more to its logits than a linear map: split, they differ by {worst:.2g}")
     return network
 
 

@@ -27,17 +27,16 @@ NEVER_USED = re.compile(r"\[unused\d+\]|madeupword\d+|<null_\d+>")
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Ids that stand for something other than text."""
+    """Ids that stand for something other than text: the mask, and the tokens before and behind a sequence.
+
+    `special` flags names of roles and words that were never used, `nameless` flags rows without a token.
+    """
 
     mask: int | None
     first: int | None
-    """The token before a sequence."""
     last: int | None
-    """The token behind it."""
     special: Bool[Tensor, "vocab"]
-    """Names of roles, and words that were never used."""
     nameless: Bool[Tensor, "vocab"]
-    """Rows without a token."""
 
 
 def tokenizer_of(given: str | Path | Tokenizer | None, folder: Path) -> Tokenizer | None:
@@ -54,7 +53,7 @@ def tokenizer_of(given: str | Path | Tokenizer | None, folder: Path) -> Tokenize
     return build_tokenizer(str(given), ())
 
 
-def symbols(words: list[str]) -> Tokenizer:
+def symbols(words: list[str]) -> Subwords:
     """Build the tokenizer of a vocabulary of symbols, as of molecules or proteins: text is cut into the longest ones.
 
     Anything in square brackets is one symbol, known or not, and white space is dropped.
@@ -74,17 +73,10 @@ def symbols(words: list[str]) -> Tokenizer:
     return Subwords(tokenizer.to_str())
 
 
-def framed(tokenizer: Tokenizer | None) -> Tokenizer | None:
-    """Return the tokenizer of a network that itself puts both ends around a text."""
-    return Subwords(tokenizer.backend.to_str(), framed=True) if isinstance(tokenizer, Subwords) else tokenizer
-
-
 def read_vocabulary(tokenizer: Tokenizer | None, folder: Path, config: dict[str, Any], size: int) -> Vocabulary:
     """Find the roles of ids 0..size - 1, from the tokenizer, the files beside it and the config."""
     if tokenizer is not None and tokenizer.vocab_size > size:
-        raise ValueError(
-            f"the tokenizer has {tokenizer.vocab_size:,} ids, but the network reads {size:,}; name its own"
-        )
+        raise ValueError(f"the tokenizer has {tokenizer.vocab_size:,} ids, the network reads {size:,}; name its own")
     ids: dict[str, int] = {}
     marked: list[int] = []
     if isinstance(tokenizer, Subwords):
