@@ -154,7 +154,7 @@ def test_the_first_wrong_tensor_is_named(name: str, shape: tuple[int, ...] | Non
     [
         ({"num_hidden_layers": 1}, {}, r"an unknown bert\.encoder\.layer\.1"),
         ({"num_hidden_layers": 3}, {}, r"lack bert\.encoder\.layer\.2"),
-        ({"vocab_size": 38}, {}, "the tokenizer has 39 ids, the network reads 38"),
+        ({"vocab_size": 38}, {}, "the tokenizer has 39 ids, but the network reads 38"),
         ({"vocab_size": None}, {}, "lacks vocab_size"),
         ({"model_type": "gpt2"}, {}, "type 'gpt2' predicts the next token and is not a denoiser"),
         ({"model_type": "bart", "is_encoder_decoder": True}, {}, "with a decoder is not a masked language model"),

@@ -218,7 +218,7 @@ def test_a_distilled_model_is_imported_with_a_warning(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("family", "change", "sentence"),
     [
-        ("mdlm", {}, "the tokenizer has 256 ids, but the network reads 10 tokens"),
+        ("mdlm", {}, "the tokenizer has 256 ids, but the network reads 11"),
         ("bd3lm", {"block_size": 4}, "block_size 4 below model_length 9 means block diffusion"),
         ("mdlm", {"model_type": "electra-small"}, "models of type electra-small cannot be imported"),
         ("mdlm", {"hidden_dim": 64}, "says hidden_dim 64, but the weights have 32"),

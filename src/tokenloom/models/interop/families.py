@@ -60,23 +60,21 @@ SIZES = {
 
 @dataclass(frozen=True)
 class Plan:
-    """The process, posterior and clock of a checkpoint, and how its text is cut."""
+    """What no tensor says: the process, the posterior and `why` it is that one, the `clock` (options of the `DiT`).
+
+    With them go the packing of the rows it was trained on, warnings (`notes`), which of the weights in the file are
+    taken, and the name of its tokenizer on the Hub, where that is known.
+    """
 
     family: str
     process: Process
     predicts: type[Posterior]
     why: str
-    """Reason for `predicts`."""
     clock: Config
-    """Options of the `DiT` that say what it reads as its time."""
     packing: str = "sentences"
-    """The packing of the rows that it was trained on."""
     notes: tuple[str, ...] = ()
-    """Warnings."""
     weights: str = "as stored"
-    """Which of the weights in the file are taken."""
     tokenizer: str = ""
-    """The name of its tokenizer on the Hub, where that is known."""
 
 
 def family_of_type(config: Config) -> str | None:

@@ -19,7 +19,7 @@ from tokenloom.cells import Masked
 from tokenloom.models.interop.families import Plan
 from tokenloom.models.interop.large import Large, large
 from tokenloom.models.interop.source import Content
-from tokenloom.models.interop.vocabulary import Vocabulary, read_vocabulary, tokenizer_of
+from tokenloom.models.interop.vocabulary import Named, Vocabulary, read_vocabulary, tokenizer_of
 from tokenloom.models.tensors import check_tensors
 from tokenloom.models.tokenizer import Subwords, Tokenizer
 from tokenloom.nn.base import Network
@@ -45,7 +45,7 @@ TOLERANCE = 1e-3
 
 
 def read_hugging_face(
-    folder: Path, content: Content, tokenizer: str | Path | Tokenizer | None, length: int | None, allow: tuple[str, ...]
+    folder: Path, content: Content, tokenizer: Named, length: int | None, allow: tuple[str, ...]
 ) -> Parts:
     """Build the network that a config and the names of the tensors describe; see `import_model` for the options."""
     config = content.config
@@ -53,8 +53,9 @@ def read_hugging_face(
         config = config | {"model_type": _type_of(content.tensors)}
     known = large(config)
     found = known or Large(str(config["model_type"]), config)
-    words = tokenizer_of(tokenizer, folder)
-    vocabulary = read_vocabulary(words, folder, config, PretrainedConfig(found.architecture).vocab_size)
+    size = PretrainedConfig(found.architecture).vocab_size
+    words = tokenizer_of(tokenizer, folder, size)
+    vocabulary = read_vocabulary(words, folder, config, size)
     if vocabulary.mask is None:
         raise ValueError("no mask token was found, nor mask_token_id in config.json; name the model's own tokenizer")
     forbidden = _forbidden(vocabulary, words, allow, specials=known is None)

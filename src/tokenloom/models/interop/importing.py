@@ -5,6 +5,7 @@ and is scored as one that was trained here.
 """
 
 import hashlib
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from tokenloom.models.interop.families import FAMILIES, TOKENIZERS, Plan, detect
 from tokenloom.models.interop.hugging_face import Parts, read_hugging_face
 from tokenloom.models.interop.large import large
 from tokenloom.models.interop.source import Content, Located, locate_source, read_content
-from tokenloom.models.interop.vocabulary import tokenizer_of
+from tokenloom.models.interop.vocabulary import Named, tokenizer_of
 from tokenloom.models.model import DiffusionModel
 from tokenloom.models.tokenizer import Tokenizer, with_special_token
 from tokenloom.models.tokenizer_sources import build_tokenizer
@@ -27,8 +28,6 @@ from tokenloom.process import Process
 from tokenloom.support.about import About
 from tokenloom.support.reading import file_sum
 from tokenloom.support.words import nearest
-
-Named = str | Path | Tokenizer | None
 
 
 @dataclass(frozen=True)
@@ -150,17 +149,13 @@ def _report(process: Process, config: TransformerConfig, rows: int, weights: dic
 
 def _tokenizer(given: Named, folder: Path, plan: Plan, known: str) -> tuple[Tokenizer | None, tuple[str, ...]]:
     """Return the tokenizer that was named, that of the folder or the `known` one; None with a note if none is."""
-    found = tokenizer_of(given, folder)
-    if found is None and not known:
-        return None, ("it has no tokenizer; name one with --tokenizer",)
-    if found is None:
-        try:
+    found = tokenizer_of(given, folder, plan.process.input_states)
+    if found is None and known:
+        with suppress(ValueError):
             found = build_tokenizer(known, ())
-        except ValueError:
-            return None, (f"its tokenizer {known} could not be found; name one with --tokenizer",)
-    K = plan.process.vocab_size
-    if found.vocab_size == K - 1 and plan.family.startswith("Duo"):  # which has one token more, to pad with
-        return with_special_token(found, "[PAD]"), ()
-    if found.vocab_size > plan.process.input_states:
-        raise ValueError(f"the tokenizer has {found.vocab_size:,} ids, but the network reads {K:,} tokens")
+    if found is None:
+        what = f"its tokenizer {known} could not be found" if known else "it has no tokenizer"
+        return None, (f"{what}; name one with --tokenizer",)
+    if found.vocab_size == plan.process.vocab_size - 1 and plan.family.startswith("Duo"):
+        found = with_special_token(found, "[PAD]")  # Duo's one token more, to pad with
     return found, ()

@@ -29,24 +29,21 @@ FETCHED = (
 
 @dataclass(frozen=True)
 class Located:
-    """A checkpoint on this machine."""
+    """A checkpoint on this machine, named as on the Hub or as its folder or file; its weights may be in parts."""
 
     name: str
-    """The name on the Hub, the folder or the file."""
     folder: Path
     weights: tuple[Path, ...]
-    """One file, or the parts of one."""
     revision: str | None = None
 
 
 @dataclass(frozen=True)
 class Content:
-    """Config and tensors of a checkpoint."""
+    """Config and tensors of a checkpoint, and the moving average of the parameters, in their order."""
 
     config: dict[str, Any]
     tensors: Tensors
     average: list[Tensor] | None = None
-    """The moving average of the parameters, in their order."""
 
 
 def locate_source(source: str | Path, pickles: bool) -> Located:

@@ -17,6 +17,8 @@ from tokenloom.models.tokenizer_sources import FILES, build_tokenizer, load_toke
 from tokenloom.support.extras import optional
 from tokenloom.support.reading import read_json, read_text
 
+Named = str | Path | Tokenizer | None
+"""A tokenizer, or where it comes from."""
 ROLES = ("special_tokens_map.json", "tokenizer_config.json")
 MASKS = ("[MASK]", "<mask>", "<|mask|>", "<|mdm_mask|>")
 FIRSTS = ("[CLS]", "<cls>", "<s>")
@@ -39,10 +41,15 @@ class Vocabulary:
     nameless: Bool[Tensor, "vocab"]
 
 
-def tokenizer_of(given: str | Path | Tokenizer | None, folder: Path) -> Tokenizer | None:
-    """Return the tokenizer that was named, else that of the folder, else None."""
-    if isinstance(given, Tokenizer):
-        return given
+def tokenizer_of(given: Named, folder: Path, most: int) -> Tokenizer | None:
+    """Return the tokenizer that was named, else that of the folder, else None; it has at most so many ids."""
+    found = given if isinstance(given, Tokenizer) else _read_tokenizer(given, folder)
+    if found is not None and found.vocab_size > most:
+        raise ValueError(f"the tokenizer has {found.vocab_size:,} ids, but the network reads {most:,}; name its own")
+    return found
+
+
+def _read_tokenizer(given: str | Path | None, folder: Path) -> Tokenizer | None:
     place = folder if given is None else Path(given)
     files = [path for pattern in FILES for path in sorted(place.glob(pattern))] if place.is_dir() else [place]
     if len(files) == 1 and files[0].name.endswith("vocab.txt") and files[0].is_file():
@@ -75,8 +82,6 @@ def symbols(words: list[str]) -> Subwords:
 
 def read_vocabulary(tokenizer: Tokenizer | None, folder: Path, config: dict[str, Any], size: int) -> Vocabulary:
     """Find the roles of ids 0..size - 1, from the tokenizer, the files beside it and the config."""
-    if tokenizer is not None and tokenizer.vocab_size > size:
-        raise ValueError(f"the tokenizer has {tokenizer.vocab_size:,} ids, the network reads {size:,}; name its own")
     ids: dict[str, int] = {}
     marked: list[int] = []
     if isinstance(tokenizer, Subwords):
