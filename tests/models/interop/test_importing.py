@@ -234,7 +234,7 @@ def test_a_config_or_a_tokenizer_that_does_not_fit_is_refused(
         import_model(folder, tokenizer="bytes")
 
 
-def test_a_truncated_file_and_an_empty_folder_are_sentences(tmp_path: Path) -> None:
+def test_a_truncated_file_an_empty_folder_and_a_pickle_without_tensors_are_sentences(tmp_path: Path) -> None:
     folder = write_checkpoint(tmp_path / "mdlm", "mdlm", random_backbone())
     path = folder / "model.safetensors"
     path.write_bytes(path.read_bytes()[:-100])
@@ -245,3 +245,7 @@ def test_a_truncated_file_and_an_empty_folder_are_sentences(tmp_path: Path) -> N
         import_model(folder)
     with pytest.raises(ValueError, match="a name on the Hub looks like owner/name"):
         import_model("no such thing")
+    for content in ({"state_dict": 5}, {"state_dict": [torch.ones(1)]}, {"model": "a name"}):
+        torch.save(content, tmp_path / "run.ckpt")
+        with pytest.raises(ValueError, match=r"run\.ckpt cannot be imported: .* holds no tensors"):
+            import_model(tmp_path / "run.ckpt", pickles=True)

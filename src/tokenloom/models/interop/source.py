@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import Tensor
 
-from tokenloom.models.interop.ddit import EMBEDDING, Tensors
+from tokenloom.models.interop.ddit import Tensors
 from tokenloom.models.interop.pickles import plain, read_pickle
 from tokenloom.models.tensors import read_tensors
 from tokenloom.models.tokenizer_sources import HUB_NAME
@@ -101,12 +101,11 @@ def read_content(located: Located) -> Content:
     first = located.weights[0]
     if first.suffix == ".safetensors":
         return Content(config, {name: value for path in located.weights for name, value in read_tensors(path).items()})
-    content = read_pickle(first)
+    content = inner = read_pickle(first)
     if not isinstance(content, dict):
         raise ValueError(f"{first} holds no dictionary of tensors")
-    inner = next((content[key] for key in ("backbone_state_dict", "state_dict") if key in content), content)
-    if not any(name.endswith(EMBEDDING) for name in inner if isinstance(name, str)):
-        inner = inner.get("model", inner)
+    for key in ("backbone_state_dict", "state_dict", "model"):
+        inner = inner[key] if isinstance(inner.get(key), dict) else inner
     tensors = {str(name): value for name, value in inner.items() if isinstance(value, Tensor)}
     if not tensors:
         raise ValueError(f"{first} holds no tensors")
