@@ -70,8 +70,8 @@ def test_the_absorbing_sequence_reaches_the_network(generator: torch.Generator) 
 @pytest.mark.parametrize(
     ("kind", "process", "predicts", "sentence"),
     [
-        (DiT, tl.Masked(K), tl.Denoiser, r"Masked shows ids 0\.\.6, but the network embeds 6 ids; .* num_states=7"),
-        (DiT, tl.MaskedUniform(K), tl.Denoiser, r"MaskedUniform shows ids 0\.\.6, but the network embeds 6 ids"),
+        (DiT, tl.Masked(K), tl.Denoiser, r"Masked shows ids 0\.\.6, but the network embeds 6; .* num_states=7"),
+        (DiT, tl.MaskedUniform(K), tl.Denoiser, r"MaskedUniform shows ids 0\.\.6, but the network embeds 6"),
         (DiT, tl.Uniform(K - 1), tl.Denoiser, "takes 5 logits per position, but the network has 6"),
         (DiT, tl.AbsorbingUniform(K), tl.Denoiser, "absorbing=False does not fit AbsorbingUniform"),
         (DiT, tl.Uniform(K), int, "predicts must be Denoiser, LeaveOneOut or Score"),

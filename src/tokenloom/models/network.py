@@ -157,13 +157,9 @@ def check_network(call: NetworkCall, process: Process, predicts: type[Posterior]
         raise ValueError(f"under {kind} {who} predicts LeaveOneOut, not {name}; convert its prediction instead")
     if evidence:
         return
-    if call.attribute("num_states", process.input_states) < process.input_states:
-        raise ValueError(
-            f"{kind} shows ids 0..{process.input_states - 1}, but the network embeds {call.inner.num_states} ids; "
-            f"build it with num_states={process.input_states}"
-        )
-    if call.attribute("reads_absorbing", process.shows_auxiliary) != process.shows_auxiliary:
-        raise ValueError(
-            f"a network with absorbing={call.inner.reads_absorbing} does not fit {kind}: the absorbing sequence U is "
-            "shown under the absorbing coupling, and there always"
-        )
+    states, shows = process.input_states, process.shows_auxiliary
+    embeds, absorbing = call.attribute("num_states", states), call.attribute("reads_absorbing", shows)
+    if embeds < states:
+        raise ValueError(f"{kind} shows ids 0..{states - 1}, but the network embeds {embeds}; set num_states={states}")
+    if absorbing != shows:
+        raise ValueError(f"a network with absorbing={absorbing} does not fit {kind}, which needs absorbing={shows}")

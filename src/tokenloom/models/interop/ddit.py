@@ -96,10 +96,7 @@ def measure(tensors: Tensors, config: dict[str, Any]) -> TransformerConfig:
     if not any("adaLN_modulation" in name for name in tensors):
         raise ValueError("it has no adaLN_modulation, so it is an autoregressive baseline; import a diffusion model")
     if any(name.startswith("conditioning_input_proj") for name in tensors):
-        raise ValueError(
-            "it reads U through a table of its own (conditioning_fusion separate_linear), and DiT shares one table "
-            "between x_t and U (shared_mlp); such a network has to be trained again"
-        )
+        raise ValueError("it has a table for U alone (separate_linear); train it again with one table (shared_mlp)")
     for name in (EMBEDDING, "sigma_map.mlp.0.weight"):
         if name not in tensors or tensors[name].ndim != 2:
             raise ValueError(f"{name} is missing or is not a matrix, so the size of the network cannot be read")

@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tokenloom.cells import Masked
+from tokenloom.models.interop.ddit import Tensors
 from tokenloom.models.interop.families import Plan
 from tokenloom.models.interop.large import Large, large
 from tokenloom.models.interop.source import Content
@@ -31,7 +32,6 @@ from tokenloom.schedules import LinearSchedule
 from tokenloom.support.extras import optional
 from tokenloom.types import Tokens
 
-Tensors = dict[str, Tensor]
 Parts = tuple[Plan, Network, Tokenizer | None, dict[str, str]]
 """What a model is made of, and rows of the report on it."""
 
