@@ -213,13 +213,8 @@ def _network(record: Any, constants: dict[str, Tensor], weights: dict[str, Tenso
         raise ValueError(f"a network is stored as an object with a name, got {str(record)[:80]}")
     kind, what = NETWORKS[record["name"]], f"the network {record['name']}"
     config = build(kind.Config, {key: value for key, value in record.items() if key != "name"}, what)
-    try:
-        with Budget(weights, what):
-            network = kind(config, **constants)
-    except ValueError:
-        raise
-    except Exception as error:  # of a constructor that does not expect values from a file
-        raise ValueError(f"{what} cannot be built: {error or type(error).__name__}") from error
+    with Budget(weights, what):
+        network = build(lambda: kind(config, **constants), {}, what)
     check_tensors(network.state_dict(), weights)
     return network
 

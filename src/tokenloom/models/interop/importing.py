@@ -84,7 +84,7 @@ def _finish(
     origin: dict[str, Any] = {
         "family": plan.family,
         "source": located.name,
-        "revision": located.revision,
+        "revision": located.folder.name if located.folder.parent.name == "snapshots" else None,  # as the Hub caches it
         "file": located.weights[0].name,
         "sha256": sums[0] if len(sums) == 1 else hashlib.sha256("".join(sums).encode()).hexdigest(),
         "weights": plan.weights,

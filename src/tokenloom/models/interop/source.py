@@ -34,7 +34,6 @@ class Located:
     name: str
     folder: Path
     weights: tuple[Path, ...]
-    revision: str | None = None
 
 
 @dataclass(frozen=True)
@@ -48,16 +47,15 @@ class Content:
 
 def locate_source(source: str | Path, pickles: bool) -> Located:
     """Find the files of a source; those of a Hub name are fetched first."""
-    path, name, revision = Path(source), str(source), None
+    path, name = Path(source), str(source)
     if os.path.isdir(path) or os.path.isfile(path):  # Path.is_dir raises for a name that no disk can hold
         name = path.name or name
     elif re.fullmatch(HUB_NAME, name):
         path = _fetch(name, pickles)
-        revision = path.name if path.parent.name == "snapshots" else None
     else:
         raise ValueError(f"there is no file or folder {source}, and a name on the Hub looks like owner/name")
     weights = _weights(path, pickles, str(source))
-    return Located(name, path if path.is_dir() else path.parent, weights, revision)
+    return Located(name, path if path.is_dir() else path.parent, weights)
 
 
 def _fetch(name: str, pickles: bool) -> Path:
