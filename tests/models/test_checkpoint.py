@@ -63,10 +63,7 @@ DAMAGES: list[tuple[Break, str]] = [
     (lambda path: sealed(path, state_json=b'{"step": true}'), "state.json is not that of the step in the name"),
     (lambda path: sealed(path, state_json=b'{"step": 9, "best": Infinity}'), "state.json is not JSON: Infinity is not"),
     (lambda path: sealed(path, ema_safetensors=b""), "ema.safetensors is not a safetensors file"),
-    (
-        lambda path: instead(path / "ema.safetensors", lambda name: name.symlink_to("/dev/zero")),
-        "is a link, not a file",
-    ),
+    (lambda path: instead(path / "state.json", lambda own: own.symlink_to("/dev/zero")), "is a link, not a file"),
     (lambda path: instead(path / "ema.safetensors", os.mkfifo), "ema.safetensors is a pipe, not a file"),
     (lambda path: instead(path / "state.json", Path.mkdir), "state.json is a folder, not a file"),
     (lambda path: instead(path / "manifest.json", os.mkfifo), "manifest.json is a pipe, not a file"),
