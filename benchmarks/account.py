@@ -66,7 +66,7 @@ class ClockedModel(DiffusionModel):
     @classmethod
     def of(cls, model: DiffusionModel, clock: Clock) -> "ClockedModel":
         """The same model with a clock."""
-        clocked = cls(model.network, model.process, predicts=model.predicts)
+        clocked = ClockedModel(model.network, model.process, predicts=model.predicts)
         clocked.compiled, clocked.clock = model.compiled, clock
         return clocked
 

@@ -56,12 +56,12 @@ def road(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Non
         monkeypatch.setattr(compiled, "call", partial(_unchecked, compiled.call))
 
 
-def _unchecked(call: Callable[..., Any], *arguments: Any) -> Any:
+def _unchecked(call: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
     """Call without shape checks, which cannot be traced where the number of rows is a variable."""
     before = config.jaxtyping_disable
     config.update("jaxtyping_disable", True)
     try:
-        return call(*arguments)
+        return call(*arguments, **options)
     finally:
         config.update("jaxtyping_disable", before)
 

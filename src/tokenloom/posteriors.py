@@ -159,6 +159,8 @@ Representation = TypeVar("Representation", bound=Posterior)
 Predicted = TypeVar("Predicted", bound=Posterior)
 Predicted_co = DefaultTypeVar("Predicted_co", bound=Posterior, covariant=True, default=Posterior)
 """The representation that a model predicts; any of them by default."""
+Asked = DefaultTypeVar("Asked", bound=Posterior, default=LeaveOneOut)
+"""The representation asked for by `predicts`; the type of a model built without it is that of a `LeaveOneOut`."""
 
 
 @checked

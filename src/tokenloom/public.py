@@ -15,7 +15,7 @@ from tokenloom.drawing.categorical import draw
 from tokenloom.drawing.randomness import RowGenerators
 from tokenloom.drawing.truncation import Truncation, truncate
 from tokenloom.models import DiffusionModel, Model
-from tokenloom.models.loading import load
+from tokenloom.models.opening import load
 from tokenloom.objectives.head_loss import Loss, training_loss
 from tokenloom.objectives.likelihood import Likelihood, nelbo
 from tokenloom.oracles import MarkovOracle, Oracle

@@ -45,7 +45,7 @@ def test_larger_batches_take_a_few_steps_of_the_same_grid_plain_and_compiled(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Other tests show that code is generated."""
-    monkeypatch.setattr(compiled, "_compiled", lambda backend: compiled._run)
+    monkeypatch.setattr(compiled, "_compiled", lambda backend: compiled.run)
     rows = measured("--batches", "3", "--only", "MDM, top", "--compile", capsys=capsys)
     assert [(row["batch"], row["steps"], row["compiled"]) for row in rows] == [(3, 3, False), (3, 3, True)]
 

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch._dynamo.utils import counters
 
 import tokenloom as tl
+from tests.models.test_network import Foreign
 from tests.nn.test_networks import awake
 from tokenloom.models import compiled
 from tokenloom.nn import DiT, TransformerConfig
@@ -90,32 +91,18 @@ def test_a_network_that_its_owner_compiled_draws_the_same(kind: Cell) -> None:
         other.compile()
 
 
-class Foreign(nn.Module):
-    """A network whose head is a method, and without the shape checks of the tests, which cut a graph in pieces."""
-
-    length = L
-
-    def features(self, tokens: Tensor, time: Tensor) -> Tensor:
-        return nn.functional.one_hot(tokens, K).double() * time[:, None, None]
-
-    def head(self, features: Tensor) -> Tensor:
-        return 2 * features
-
-    def forward(self, tokens: Tensor, time: Tensor) -> Tensor:
-        return self.head(self.features(tokens, time))
-
-
 def test_any_number_of_rows_takes_three_versions_of_a_body_and_of_a_head() -> None:
     """The first number, any other, and a single row."""
     torch.compiler.reset()
-    plain = tl.DiffusionModel(Foreign(), tl.Uniform(K))
+    # without the shape checks of the tests, which cut a graph in pieces
+    plain = tl.DiffusionModel(Foreign(nn.Linear(8, K)), tl.Uniform(K))
     model = deepcopy(plain)
     model.compile()
     with torch.no_grad():
         for part in ("body", "head"):
             before = graphs()
             for rows in (6, 5, 4, 6, 1, 2, 3, 8, 1, 7, 6):
-                asked = state(model, rows) if part == "body" else torch.eye(rows, K).double()
+                asked = state(model, rows) if part == "body" else torch.eye(rows, 8)
                 torch.testing.assert_close(getattr(model, part)(asked), getattr(plain, part)(asked))
             assert 0 < graphs() - before <= 3
 
@@ -131,7 +118,7 @@ def test_threads_keep_more_versions_than_pytorch_does_on_its_own() -> None:
             for head in heads:
                 features = torch.ones(3, head.in_features)
                 before = graphs()
-                torch.testing.assert_close(compiled.call(head, None, (features,), {}), head(features))
+                torch.testing.assert_close(compiled.call(head, None, features), head(features))
                 found.append(graphs() - before)
 
     for _ in range(2):
@@ -144,10 +131,10 @@ def test_threads_keep_more_versions_than_pytorch_does_on_its_own() -> None:
 def test_a_user_s_setting_is_raised_once_and_then_left_alone() -> None:
     import torch._dynamo.config as settings
 
-    compiled.call(Foreign(), "head", (torch.ones(3, K),), {})
+    compiled.call(nn.Linear(2, K), None, torch.ones(3, 2))
     assert settings.cache_size_limit >= compiled.MOST_CODE
     with settings.patch(cache_size_limit=5):
-        compiled.call(Foreign(), "head", (torch.ones(3, K),), {})
+        compiled.call(nn.Linear(2, K), None, torch.ones(3, 2))
         assert settings.cache_size_limit == 5
 
 
@@ -212,7 +199,7 @@ def test_it_is_saved_as_the_network_it_is_and_another_process_keeps_it_compiled(
 
 
 def test_options_of_torch_compile_are_named() -> None:
-    with pytest.raises(ValueError, match=r"takes no options here, got mode; compile the network itself"):
+    with pytest.raises(ValueError, match=r"takes no options here, got mode; give them to torch.compile"):
         model_of(tl.Uniform).compile(mode="max-autotune")
 
 

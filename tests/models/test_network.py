@@ -103,19 +103,6 @@ def check_same(network: Callable[..., Any], inner: Foreign, calls: Callable[[], 
     return after_training, calls() - after_training
 
 
-class Backend:
-    """A compiler that changes nothing and counts how often its graphs run."""
-
-    calls = 0
-
-    def __call__(self, graph: torch.fx.GraphModule, inputs: list[Tensor]) -> Callable[..., Any]:
-        def run(*arguments: Any) -> Any:
-            self.calls += 1
-            return graph.forward(*arguments)
-
-        return run
-
-
 @pytest.fixture
 def process_group(tmp_path: Path) -> Iterator[None]:
     torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/group", rank=0, world_size=1)
@@ -123,23 +110,26 @@ def process_group(tmp_path: Path) -> Iterator[None]:
     torch.distributed.destroy_process_group()
 
 
-def test_a_compiled_network_is_called_itself_and_keeps_its_lazy_head() -> None:
-    backend, inner = Backend(), Split()
-    network = torch.compile(inner, backend=backend)
-    assert min(check_same(network, inner, lambda: backend.calls)) > 0
-    with pytest.raises(ValueError, match="takes 5 logits per position, but the network has 11"):
-        tl.DiffusionModel(network, tl.Uniform(5))
-    torch.compiler.reset()
+@pytest.mark.parametrize("parallel", [False, True])
+def test_a_compiled_or_data_parallel_network_is_called_itself_and_keeps_its_lazy_head(
+    parallel: bool, process_group: None
+) -> None:
+    inner, calls = Split(), []
 
+    def backend(graph: torch.fx.GraphModule, inputs: list[Tensor]) -> Callable[..., Any]:
+        def run(*arguments: Any) -> Any:
+            calls.append(True)
+            return graph.forward(*arguments)
 
-def test_a_data_parallel_network_is_called_itself_and_keeps_its_lazy_head(process_group: None) -> None:
-    calls: list[bool] = []
-    inner = Split()
-    network = DistributedDataParallel(inner)
-    network.register_forward_pre_hook(lambda module, arguments: calls.append(True))
+        return run
+
+    network: Any = DistributedDataParallel(inner) if parallel else torch.compile(inner, backend=backend)
+    if parallel:
+        network.register_forward_pre_hook(lambda module, arguments: calls.append(True))
     assert min(check_same(network, inner, lambda: len(calls))) > 0
     with pytest.raises(ValueError, match="takes 5 logits per position, but the network has 11"):
         tl.DiffusionModel(network, tl.Uniform(5))
+    torch.compiler.reset()
 
 
 class Capped(nn.Linear):

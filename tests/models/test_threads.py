@@ -1,8 +1,9 @@
 """One model asked by several threads: the mode of its modules is theirs together, and each gets what it gets alone."""
 
-import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from threading import Barrier
 
 import pytest
 import torch
@@ -49,19 +50,14 @@ def bounded() -> Tensor:
 
 def in_threads(work: Callable[[], Tensor], count: int = 4) -> list[Tensor]:
     """What each of several threads gets; they start together, and end at different times."""
-    found: list[Tensor] = []
-    start = threading.Barrier(count)
+    start = Barrier(count)
 
-    def run(times: int) -> None:
+    def run(number: int) -> list[Tensor]:
         start.wait()
-        found.extend(work() for _ in range(times))
+        return [work() for _ in range(1 + number % 2)]
 
-    threads = [threading.Thread(target=run, args=(1 + number % 2,)) for number in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return found
+    with ThreadPoolExecutor(count) as pool:
+        return [one for found in pool.map(run, range(count)) for one in found]
 
 
 @pytest.mark.parametrize(("work", "rounds"), [(sampled, 12), (bounded, 3)])

@@ -199,7 +199,7 @@ def test_evidence_that_is_missing_is_named(kind: str) -> None:
 @pytest.mark.usefixtures("as_a_user")
 def test_what_does_not_fit_is_named() -> None:
     network = built("dit")
-    with pytest.raises(ValueError, match="predicts LeaveOneOut, which no process changes, not Denoiser; convert"):
+    with pytest.raises(ValueError, match="predicts LeaveOneOut, not Denoiser; convert"):
         tl.DiffusionModel(network, tl.Uniform(K), predicts=tl.Denoiser)
     with pytest.raises(ValueError, match=r"takes 5 logits per position, but the network has 4"):
         tl.DiffusionModel(network, tl.Uniform(5))

@@ -76,7 +76,7 @@ def test_another_method_is_trained_where_the_network_allows_it(imported: Path, t
     other = resolve(replace(config, method="max-coupling", out=str(tmp_path / "other")))
     train(other)
     assert tl.load(tmp_path / "other").process == tl.MaxCoupling(11)
-    with pytest.raises(ValueError, match="embeds 11 ids; build it with num_states=12"):
+    with pytest.raises(ValueError, match="embeds 11; set num_states=12"):
         resolve(replace(config, method="mdm", predicts=None, objective=None))
 
 

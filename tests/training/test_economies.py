@@ -73,7 +73,7 @@ def test_the_command_samples_through_the_compiled_network(
 
     def record(backend: str) -> Callable[..., Any]:
         backends.append(backend)
-        return compiled._run
+        return compiled.run
 
     monkeypatch.setattr(compiled, "_compiled", record)
     draw = ("sample", str(plain), "--num", "4", "--steps", "3", "--shard", "4")

@@ -54,8 +54,8 @@ def test_a_killed_and_resumed_run_is_bit_identical_to_an_uninterrupted_one(tmp_p
     shutil.copytree(newest, damaged)
     (damaged / "model.safetensors").write_bytes(b"cut short")
     said = " ".join(shell("train", "--resume", str(broken), "--max-steps", str(end)).err.split())
-    assert f"{damaged.name} is damaged (model.safetensors " in said
-    assert ") and is passed over" in said
+    assert f"{damaged.name} is damaged: model.safetensors " in said
+    assert "; it is passed over" in said
     assert f"resuming from step {end - 3}" in said
     main(["train", *options, "--max-steps", str(end), "--out", str(whole)])
     first, second = weights(whole, end), weights(broken, end)

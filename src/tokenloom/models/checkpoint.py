@@ -14,7 +14,7 @@ from typing import Any
 from safetensors.torch import save
 from torch import Tensor
 
-from tokenloom.models.tensors import check_header, read_tensors
+from tokenloom.models.tensors import read_tensors
 from tokenloom.support.files import discard, json_text, replacing, tidy
 from tokenloom.support.reading import file_sum, read_json
 
@@ -58,49 +58,41 @@ def checkpoints(folder: Path) -> list[Path]:
     return sorted((path for path in folder.glob(f"{PREFIX}*") if path.is_dir()), reverse=True)
 
 
-def read_checkpoint(path: Path) -> Checkpoint:
-    """Read a checkpoint, or raise if it is damaged."""
-    try:
-        state = _checked_state(path)
-    except ValueError as error:
-        raise ValueError(f"the checkpoint {path} is damaged: {error}") from error
-    return Checkpoint(state.pop("step"), {group: read_tensors(path / TENSORS[group]) for group in GROUPS}, state)
-
-
-def newest_intact(folder: Path) -> tuple[Path | None, list[str]]:
-    """Find the newest checkpoint that can be trusted, with a sentence for each newer one that cannot."""
+def newest_intact(folder: Path) -> tuple[Checkpoint | None, list[str]]:
+    """Read the newest checkpoint that can be trusted, with a sentence for each newer one that cannot."""
     tidy(folder)
     damaged: list[str] = []
     for path in checkpoints(folder):
         try:
-            _checked_state(path)
-            return path, damaged
+            return read_checkpoint(path), damaged
         except ValueError as error:
-            damaged.append(f"the checkpoint {path.name} is damaged ({error}) and is passed over")
+            damaged.append(f"{error}; it is passed over")
     return None, damaged
 
 
-def _checked_state(path: Path) -> dict[str, Any]:
-    """Check every file of a checkpoint against its manifest, and read its state."""
+def read_checkpoint(path: Path) -> Checkpoint:
+    """Read a checkpoint after its files are compared with its manifest, or raise if it is damaged."""
     try:
-        entries = sorted(os.listdir(path))
-        links = [name for name in entries if (path / name).is_symlink()]
-        if links:
-            raise ValueError(f"{links[0]} is a link, not a file")
-        sums = read_json(path / MANIFEST, LIMIT)
-        if not isinstance(sums, dict) or sums.keys() != FILES:
-            raise ValueError(f"{MANIFEST} must name {', '.join(sorted(FILES))} and nothing else")
-        others = [name for name in entries if not name.startswith(".") and name not in FILES | {MANIFEST}]
-        if others:
-            raise ValueError(f"{others[0]} is not a file of a checkpoint")
-        for name in sorted(FILES):
-            if name != STATE:
-                check_header(path / name)
-            if file_sum(path / name) != sums[name]:
-                raise ValueError(f"{name} does not match its checksum")
-    except OSError as error:
-        raise ValueError(f"it cannot be read: {error.strerror or error}") from error
-    state = read_json(path / STATE, LIMIT)
-    if not isinstance(state, dict) or path.name != f"{PREFIX}{state.get('step')!r:0>9}":
-        raise ValueError(f"{STATE} is not that of the step in the name {path.name}")
-    return state
+        _check_files(path)
+        state = read_json(path / STATE, LIMIT)
+        if not isinstance(state, dict) or path.name != f"{PREFIX}{state.get('step')!r:0>9}":
+            raise ValueError(f"{STATE} is not that of the step in the name {path.name}")
+        tensors = {group: read_tensors(path / name) for group, name in TENSORS.items()}
+    except (ValueError, OSError) as error:
+        raise ValueError(f"the checkpoint {path} is damaged: {error}") from error
+    return Checkpoint(state.pop("step"), tensors, state)
+
+
+def _check_files(path: Path) -> None:
+    """Raise unless a folder holds exactly the files of a checkpoint, with the checksums of its manifest."""
+    for name in sorted(os.listdir(path)):
+        if (path / name).is_symlink():
+            raise ValueError(f"{name} is a link, not a file")
+        if not name.startswith(".") and name not in FILES | {MANIFEST}:
+            raise ValueError(f"{name} is not a file of a checkpoint")
+    sums = read_json(path / MANIFEST, LIMIT)
+    if not isinstance(sums, dict) or sums.keys() != FILES:
+        raise ValueError(f"{MANIFEST} must name {', '.join(sorted(FILES))} and nothing else")
+    for name in sorted(FILES):
+        if file_sum(path / name) != sums[name]:
+            raise ValueError(f"{name} does not match its checksum")

@@ -8,7 +8,7 @@ Modules are arguments of what is compiled and not part of it: copies of a networ
 copying and training see the network that was there before.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from functools import cache
 from threading import local
 from typing import Any
@@ -24,10 +24,10 @@ MOST_CODE = 256
 _THREAD = local()
 
 
-def call(module: Any, method: str | None, arguments: Sequence[Tensor], options: Mapping[str, Tensor]) -> Any:
+def call(module: Any, method: str | None, *arguments: Tensor, **options: Tensor) -> Any:
     """Call a method of a module, or the module itself, compiled; the first dimension of every tensor is its rows."""
     if not len(arguments[0]):
-        return _run(module, method, *arguments, **options)
+        return run(module, method, *arguments, **options)
     if not hasattr(_THREAD, "limits_raised"):
         # One function is compiled for all networks, so PyTorch's 8 versions are soon used up.  Its settings are those
         # of a thread, and raised once in each: a user who changes them later keeps what they set.
@@ -41,9 +41,10 @@ def call(module: Any, method: str | None, arguments: Sequence[Tensor], options: 
 
 @cache
 def _compiled(backend: str) -> Callable[..., Any]:
-    compiled: Callable[..., Any] = torch.compile(_run, backend=backend)
+    compiled: Callable[..., Any] = torch.compile(run, backend=backend)
     return compiled
 
 
-def _run(module: Any, method: str | None, *arguments: Tensor, **options: Tensor) -> Any:
+def run(module: Any, method: str | None, *arguments: Tensor, **options: Tensor) -> Any:
+    """Call a method of a module, or the module itself, as it is."""
     return (module if method is None else getattr(module, method))(*arguments, **options)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Generic, overload
+from typing import Any, Generic
 
 import torch
 from jaxtyping import Float, Int
@@ -13,10 +13,10 @@ from tokenloom.models.network import LinearHead, NetworkCall, check_network, num
 from tokenloom.models.tokenizer import Tokenizer
 from tokenloom.models.unseen import warn_unseen
 from tokenloom.posteriors import (
+    Asked,
     Denoiser,
     LeaveOneOut,
     OverTokens,
-    Posterior,
     Predicted_co,
     carry_over,
     check_representation,
@@ -42,36 +42,15 @@ class DiffusionModel(nn.Module, Generic[Predicted_co]):
 
     compiled = False
     """True if body and head of the network are compiled when they are called; see `compile`."""
-
-    @overload
-    def __init__(
-        self: "DiffusionModel[LeaveOneOut]",
-        network: Callable[..., Any],
-        process: Process,
-        schedule: Schedule | None = None,
-        *,
-        tokenizer: Tokenizer | None = None,
-        about: About | None = None,
-    ) -> None: ...
-
-    @overload
-    def __init__(
-        self,
-        network: Callable[..., Any],
-        process: Process,
-        schedule: Schedule | None = None,
-        predicts: type[Predicted_co] = ...,
-        tokenizer: Tokenizer | None = None,
-        about: About | None = None,
-    ) -> None: ...
+    predicts: type[Predicted_co]
 
     @checked
     def __init__(
-        self,
+        self: "DiffusionModel[Asked]",
         network: Callable[..., Any],
         process: Process,
         schedule: Schedule | None = None,
-        predicts: type[Posterior] = LeaveOneOut,
+        predicts: type[Asked] = LeaveOneOut,  # type: ignore[assignment]
         tokenizer: Tokenizer | None = None,
         about: About | None = None,
     ) -> None:
@@ -79,7 +58,7 @@ class DiffusionModel(nn.Module, Generic[Predicted_co]):
         check_representation(predicts)
         self.network = network
         self.process = process if schedule is None else process.with_schedule(schedule)
-        self.predicts: type[Predicted_co] = predicts  # type: ignore[assignment]
+        self.predicts = predicts
         self.tokenizer = tokenizer
         self.about = About() if about is None else about
         check_network(self.call, self.process, predicts)
@@ -111,9 +90,6 @@ class DiffusionModel(nn.Module, Generic[Predicted_co]):
     def timeless(self) -> bool:
         """True if the prediction is known to ignore the time."""
         return self.process.all_or_nothing if self.reads_evidence else bool(self.call.attribute("timeless", False))
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_call"}
 
     @property
     def reads_evidence(self) -> bool:
@@ -200,15 +176,11 @@ class DiffusionModel(nn.Module, Generic[Predicted_co]):
         are as before.
         """
         if unwrapped(self.network) is not self.network:
-            raise ValueError(
-                f"the network is wrapped in a {type(self.network).__name__} already; compile the model before "
-                "wrapping it"
-            )
+            wrapper = type(self.network).__name__
+            raise ValueError(f"the network is wrapped in a {wrapper} already; compile the model before wrapping it")
         if args or options:
-            raise ValueError(
-                f"compile takes no options here, got {', '.join([*map(repr, args), *options])}; compile the network "
-                "itself with torch.compile(network, ...) for others"
-            )
+            given = ", ".join([*map(repr, args), *options])
+            raise ValueError(f"compile takes no options here, got {given}; give them to torch.compile(network, ...)")
         self.compiled = True
 
     @checked

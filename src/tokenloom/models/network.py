@@ -83,17 +83,16 @@ class NetworkCall:
         if self.network is not self.inner:
             features = self.network(*arguments, **options, features_only=True)
         else:
-            features = self._call("features", arguments, options)
+            features = self._call("features", *arguments, **options)
         expected = list(shown.tokens.shape)
         if not isinstance(features, Tensor) or list(features.shape[:-1]) != expected:
-            raise ValueError(
-                f"the network's features must be a tensor of shape {[*expected, 'width']}, {_got(features)}"
-            )
+            raise ValueError(f"the network's features must have shape {[*expected, 'width']}, {_got(features)}")
         return features
 
     def logits(self, shown: NetworkInput, num_outputs: int) -> Tensor:
         """Compute the logits at every position, checked for their shape."""
-        logits = self._call(None, *self._arguments(shown))
+        arguments, options = self._arguments(shown)
+        logits = self._call(None, *arguments, **options)
         expected = [*shown.tokens.shape, num_outputs]
         if not isinstance(logits, Tensor) or list(logits.shape) != expected:
             raise ValueError(
@@ -104,13 +103,12 @@ class NetworkCall:
     def head(self, features: Tensor) -> Tensor:
         """Compute logits from the features of some positions, of a network that splits."""
         head = self.inner.head
-        logits: Tensor = compiled.call(head, None, (features,), {}) if self.compiled else linear(head, features)
+        logits: Tensor = compiled.call(head, None, features) if self.compiled else linear(head, features)
         return logits
 
-    def _call(self, method: str | None, arguments: tuple[Tensor, ...], options: dict[str, Tensor]) -> Any:
-        if self.compiled:
-            return compiled.call(self.network, method, arguments, options)
-        return (self.network if method is None else getattr(self.network, method))(*arguments, **options)
+    def _call(self, method: str | None, *arguments: Tensor, **options: Tensor) -> Any:
+        call = compiled.call if self.compiled else compiled.run
+        return call(self.network, method, *arguments, **options)
 
     @property
     def linear_head(self) -> LinearHead | None:
@@ -145,37 +143,23 @@ def num_outputs(process: Process, predicts: type[Posterior]) -> int:
 
 def check_network(call: NetworkCall, process: Process, predicts: type[Posterior]) -> None:
     """Raise if an attribute of the network contradicts the process."""
-    kind, outputs = process.title, num_outputs(process, predicts)
-    if call.attribute("causal", process.sequential) != process.sequential:
-        raise ValueError(
-            f"a causal network sees only what lies before a position and goes with LeftToRight, got {kind}"
-            if call.attribute("causal", False)
-            else f"{kind} needs a causal network, and this one sees every position; use CausalTransformer"
-        )
-    if call.attribute("num_outputs", outputs) != outputs:
-        raise ValueError(
-            f"predicting {predicts.__name__} under {kind} takes {outputs} logits per position, "
-            f"but the network has {call.inner.num_outputs}"
-        )
-    if call.attribute("reads_evidence", False):
-        if predicts is not LeaveOneOut:
-            raise ValueError(
-                f"a network that reads the evidence predicts LeaveOneOut, which no process changes, "
-                f"not {predicts.__name__}; convert its prediction instead"
-            )
+    kind, name, outputs = process.title, predicts.__name__, num_outputs(process, predicts)
+    causal, given = call.attribute("causal", process.sequential), call.attribute("num_outputs", outputs)
+    if causal and not process.sequential:
+        raise ValueError(f"a causal network sees only earlier positions and goes with LeftToRight, got {kind}")
+    if process.sequential and not causal:
+        raise ValueError(f"{kind} needs a causal network, and this one sees every position; use CausalTransformer")
+    if given != outputs:
+        raise ValueError(f"{name} under {kind} takes {outputs} logits per position, but the network has {given}")
+    evidence, hollow = (call.attribute(key, False) for key in ("reads_evidence", "hollow"))
+    if predicts is not LeaveOneOut and (evidence or (hollow and not process.all_or_nothing)):
+        who = "a network that reads the evidence" if evidence else "a hollow network, which does not see its own token,"
+        raise ValueError(f"under {kind} {who} predicts LeaveOneOut, not {name}; convert its prediction instead")
+    if evidence:
         return
-    if call.attribute("num_states", process.input_states) < process.input_states:
-        raise ValueError(
-            f"{kind} shows ids 0..{process.input_states - 1}, but the network embeds {call.inner.num_states} ids; "
-            f"build it with num_states={process.input_states}"
-        )
-    if call.attribute("hollow", False) and not process.all_or_nothing and predicts is not LeaveOneOut:
-        raise ValueError(
-            f"a hollow network does not see a position's own token, so under {kind} it predicts "
-            f"LeaveOneOut, not {predicts.__name__}; convert its prediction instead"
-        )
-    if call.attribute("reads_absorbing", process.shows_auxiliary) != process.shows_auxiliary:
-        raise ValueError(
-            f"a network with absorbing={call.inner.reads_absorbing} does not fit {kind}: the absorbing sequence U is "
-            "shown under the absorbing coupling, and there always"
-        )
+    states, shows = process.input_states, process.shows_auxiliary
+    embeds, absorbing = call.attribute("num_states", states), call.attribute("reads_absorbing", shows)
+    if embeds < states:
+        raise ValueError(f"{kind} shows ids 0..{states - 1}, but the network embeds {embeds}; set num_states={states}")
+    if absorbing != shows:
+        raise ValueError(f"a network with absorbing={absorbing} does not fit {kind}, which needs absorbing={shows}")

@@ -1,13 +1,16 @@
-"""A trained model with its name and its place: the model, under which weights, and where its figures go.
+"""From a name to a model: `tokenloom.load` gives the model, `open_run` also its name and the place of its figures.
 
 A run folder holds model/ (averaged weights), checkpoints/ (averaged and raw ones); figures go to its evaluation/.
 A model folder (config.json and model.safetensors) works as well; its figures go to evaluation/ beside it.  So does the
-name of a bundled model, and a model of another library, whose figures go to runs/<name>/evaluation.
+name of a bundled model.  Anything else that holds weights (a folder, a file, a name on the Hub) is imported, as long as
+no pickle has to be opened; its figures go to runs/<name>/evaluation.
 
 `RUN@masked` is the run under another process (`models/bundled`).
 """
 
+import difflib
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -18,14 +21,46 @@ import torch
 
 from tokenloom import __version__
 from tokenloom.drawing.randomness import RowGenerators
-from tokenloom.models.bundled import is_bundled, suggestion, without_process
-from tokenloom.models.checkpoint import newest_intact, read_checkpoint
-from tokenloom.models.loading import is_foreign, load
+from tokenloom.models.bundled import FOLDER, bundled_names, suggestion, without_process
+from tokenloom.models.checkpoint import newest_intact
+from tokenloom.models.interop.importing import import_model
+from tokenloom.models.interop.source import PICKLES
 from tokenloom.models.model import DiffusionModel
-from tokenloom.models.store import load_model, model_folder, under
+from tokenloom.models.store import foreign, load_model, model_folder, under
+from tokenloom.models.tokenizer_sources import HUB_NAME
 from tokenloom.support.reading import file_sum
+from tokenloom.support.typed import checked
 
 Weights = Literal["ema", "raw"]
+
+
+@checked
+def load(source: str | Path, tokenizer: str | Path | None = None) -> DiffusionModel:
+    """Load the model of a run, a model folder or a bundled name, or import that of another library.
+
+    Raises:
+        ValueError: If there is no such model, it cannot be read, or it carries its own tokenizer and another is given.
+    """
+    if is_foreign(source):
+        return import_model(source, tokenizer=tokenizer).model
+    if tokenizer is not None:
+        raise ValueError(f"{source} carries its own tokenizer; leave out tokenizer={str(tokenizer)!r}")
+    return load_model(source)
+
+
+def is_foreign(source: str | Path) -> bool:
+    """Return whether a source has to be imported."""
+    path = Path(source)
+    if model_folder(source) is not None:
+        return False
+    if os.path.isdir(path):  # Path.is_dir raises for a name that no disk can hold
+        weights = [file for pattern in ("*.safetensors", *PICKLES) for file in path.glob(pattern)]
+        return foreign(path) is not None or (bool(weights) and not (path / "config.json").exists())
+    if os.path.exists(path):
+        return path.is_file()
+    local = path.is_absolute() or (path.parent != Path() and os.path.exists(path.parent))
+    close = "/" not in str(source) and difflib.get_close_matches(str(source), bundled_names())
+    return not local and not close and re.fullmatch(HUB_NAME, str(source)) is not None
 
 
 @dataclass(frozen=True)
@@ -81,18 +116,16 @@ def open_run(path: str | Path, weights: Weights = "ema") -> Run:
         name = Path(path).name
         return Run(name, Path(path), Path("runs") / name / "evaluation", load(path), "ema")
     if folder is None:
-        raise ValueError(
-            f"{path} is not a run: neither it nor its model/ has config.json and model.safetensors{suggestion(path)}"
-        )
-    root = Path("runs") / path if is_bundled(path) else folder.parent
-    inside = not is_bundled(path) and (folder != Path(path) or (root / "checkpoints").is_dir())
+        raise ValueError(f"{path} is not a run: it has no config.json with model.safetensors{suggestion(path)}")
+    bundled = folder.parent == FOLDER
+    root = Path("runs") / folder.name if bundled else folder.parent
+    inside = not bundled and (folder != Path(path) or (root / "checkpoints").is_dir())
     name = folder.name if not inside else root.name if folder.name == "model" else f"{root.name}/{folder.name}"
     model = load_model(folder)
     if weights == "raw":
-        newest, _ = newest_intact(root / "checkpoints")
-        if newest is None:
+        saved, _ = newest_intact(root / "checkpoints")
+        if saved is None:
             raise ValueError(f"{root} has no intact checkpoint with raw weights; evaluate the averaged ones (ema)")
-        saved = read_checkpoint(newest)
         model.load_state_dict(saved.tensors["model"])
         model.describe(step=saved.step)
     return Run(name, folder, root / "evaluation", model, weights)

@@ -27,7 +27,7 @@ from tokenloom.couplings import COUPLINGS
 from tokenloom.models.bundled import locate, suggestion, without_process
 from tokenloom.models.model import DiffusionModel
 from tokenloom.models.network import unwrapped
-from tokenloom.models.tensors import built_to_fit, read_tensors
+from tokenloom.models.tensors import Budget, check_tensors, read_tensors
 from tokenloom.models.tokenizer import tokenizer_from_json
 from tokenloom.models.unseen import alike
 from tokenloom.nn.base import NETWORKS, Network
@@ -58,9 +58,7 @@ def save_model(model: DiffusionModel, folder: str | Path, weights: dict[str, Ten
         )
     for registry, part in ((NOISES, process.noise), (COUPLINGS, process.coupling)):
         if registry.name_of(part) is None:
-            raise ValueError(
-                f"only registered noises and couplings can be saved, got {type(part).__name__}; register it first"
-            )
+            raise ValueError(f"only a registered {registry.kind} can be saved, got {type(part).__name__}; register it")
     check_replaceable(folder)
     options = {name: value for name, value in vars(process.noise).items() if isinstance(value, Tensor)}
     tensors = {**(network.state_dict() if weights is None else weights)}
@@ -103,7 +101,9 @@ def load_model(folder: str | Path) -> DiffusionModel:
     name, process = without_process(folder)
     if process is not None:
         return under(load_model(name), process)
-    given, folder = folder, model_folder(folder) or _meant(locate(folder))
+    root = locate(folder)
+    in_run = kind_of(root / "model") == "a folder" and not os.path.lexists(root / WEIGHTS)
+    given, folder = folder, model_folder(root) or (root / "model" if in_run else root)
     if kind_of(folder) not in (None, "a folder"):
         raise ValueError(f"{folder} is {kind_of(folder)}, not a model; name the folder that holds it")
     for name in (CONFIG, WEIGHTS):
@@ -121,25 +121,22 @@ def load_model(folder: str | Path) -> DiffusionModel:
 def seal(config: dict[str, Any], weights: Path) -> dict[str, Any]:
     """Return the config with the checksums of itself and of the file of its weights."""
     sums = {WEIGHTS: file_sum(weights)}
-    return config | {SUMS: sums | {CONFIG: _own_sum(config | {SUMS: sums})}}
+    content = json.dumps(config | {SUMS: sums}, sort_keys=True, separators=(",", ":"))
+    return config | {SUMS: sums | {CONFIG: hashlib.sha256(content.encode()).hexdigest()}}
 
 
 def check_seal(config: dict[str, Any], weights: Path) -> None:
     """Raise unless both checksums are right."""
-    sums = config[SUMS]
-    if not isinstance(sums, dict) or sums.keys() != {CONFIG, WEIGHTS}:
+    sums, right = config[SUMS], seal(config, weights)[SUMS]
+    if not isinstance(sums, dict) or sums.keys() != right.keys():
         raise ValueError(f"{SUMS} must hold the checksums of {WEIGHTS} and {CONFIG}, got {str(sums)[:80]}")
-    if _own_sum(config | {SUMS: {WEIGHTS: sums[WEIGHTS]}}) != sums[CONFIG]:
-        raise ValueError(f"{CONFIG} does not match its own checksum: it is damaged or was edited; save the model again")
-    if file_sum(weights) != sums[WEIGHTS]:
+    if sums[WEIGHTS] != right[WEIGHTS]:
         raise ValueError(
             f"{WEIGHTS} does not match the checksum in {CONFIG}: the file is damaged or belongs to another model; "
             "copy or save the model again"
         )
-
-
-def _own_sum(config: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(config, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    if sums[CONFIG] != right[CONFIG]:
+        raise ValueError(f"{CONFIG} does not match its own checksum: it is damaged or was edited; save the model again")
 
 
 def under(model: DiffusionModel, process: str) -> DiffusionModel:
@@ -149,7 +146,7 @@ def under(model: DiffusionModel, process: str) -> DiffusionModel:
     if not model.reads_evidence and not alike(other, own):
         raise ValueError(
             f"this network was trained for {own.name} noise and cannot be used under {other.name}; one that is trained "
-            "with tokenloom train --method any works under every process"
+            "with --method any works under every process"
         )
     return model.with_process(other)
 
@@ -174,9 +171,7 @@ def _check_format(config: Any) -> None:
     if type(number) is not int:
         raise ValueError("config.json has no format number, so it was not written by tokenloom 0.2 or later")
     if number > FORMAT:
-        raise ValueError(
-            f"its format {number} is newer than {FORMAT}, the newest that this version reads; upgrade tokenloom"
-        )
+        raise ValueError(f"its format {number} is newer than {FORMAT}, the newest known here; upgrade tokenloom")
     if number < OLDEST:
         raise ValueError(f"its format {number} is older than {OLDEST}, the oldest that this version reads")
     for key in (*KEYS, *config):
@@ -197,9 +192,7 @@ def _built(config: dict[str, Any], tensors: dict[str, Tensor]) -> DiffusionModel
         raise ValueError(f"there is no representation {predicts!r}; {nearest(str(predicts), REPRESENTATIONS)}")
     tokenizer = None if config["tokenizer"] is None else tokenizer_from_json(json.dumps(config["tokenizer"]))
     if tokenizer is not None and tokenizer.vocab_size > process.num_states:
-        raise ValueError(
-            f"the tokenizer has {tokenizer.vocab_size} tokens, but the process has {process.num_states} states"
-        )
+        raise ValueError(f"the tokenizer has {tokenizer.vocab_size} tokens, the process {process.num_states} states")
     about = About.from_json(config["about"])
     network = _network(config["network"], constants, tensors)
     network.load_state_dict(tensors)
@@ -219,7 +212,10 @@ def _network(record: Any, constants: dict[str, Tensor], weights: dict[str, Tenso
         raise ValueError(f"a network is stored as an object with a name, got {str(record)[:80]}")
     kind, what = NETWORKS[record["name"]], f"the network {record['name']}"
     config = build(kind.Config, {key: value for key, value in record.items() if key != "name"}, what)
-    return built_to_fit(lambda: kind(config, **constants), weights, what)
+    with Budget(weights, what):
+        network = build(lambda: kind(config, **constants), {}, what)
+    check_tensors(network.state_dict(), weights)
+    return network
 
 
 def model_folder(path: str | Path) -> Path | None:
@@ -229,12 +225,6 @@ def model_folder(path: str | Path) -> Path | None:
         if kind_of(folder / WEIGHTS) == "a file" and "process" in _config(folder):
             return folder
     return None
-
-
-def _meant(root: Path) -> Path:
-    """Return where the model should be: in a run's model/, or in the folder itself."""
-    inner = root / "model"
-    return inner if kind_of(inner) == "a folder" and not os.path.lexists(root / WEIGHTS) else root
 
 
 def _config(folder: Path) -> dict[str, Any]:

@@ -5,20 +5,18 @@ file, and a larger network is refused before its memory is allocated.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.torch import load_file
-from torch import Tensor, nn
+from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from tokenloom.support.reading import open_regular
 
-Module = TypeVar("Module", bound=nn.Module)
 FACTORIES = (torch.empty, torch.zeros, torch.ones, torch.full, torch.rand, torch.randn)
 """Functions that parameters are made with."""
 SPARE_TENSORS, SPARE_NUMBERS = 256, 1 << 24
@@ -27,21 +25,9 @@ SPARE_TENSORS, SPARE_NUMBERS = 256, 1 << 24
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
     """Read all tensors of a safetensors file."""
-    with _named_errors(path):
-        return load_file(path)
-
-
-def check_header(path: Path) -> None:
-    """Raise unless the file is as long as its header says; no tensor is read."""
-    with _named_errors(path), safe_open(path, "pt"):
-        pass
-
-
-@contextmanager
-def _named_errors(path: Path) -> Iterator[None]:
     open_regular(path).close()
     try:
-        yield
+        return load_file(path)
     except (SafetensorError, OSError) as error:
         raise ValueError(f"{path.name} is not a safetensors file: {error}") from error
 
@@ -53,24 +39,9 @@ def check_tensors(expected: Mapping[str, Tensor], found: Mapping[str, Tensor], w
             raise ValueError(f"{what} {'lack' if name not in found else 'have an unknown'} {name}")
         asked, given = expected[name], found[name]
         if given.shape != asked.shape:
-            raise ValueError(
-                f"the weight {name} has shape {list(given.shape)}, but the network asks for {list(asked.shape)}"
-            )
+            raise ValueError(f"the weight {name} has shape {list(given.shape)}, the network's {list(asked.shape)}")
         if given.dtype != asked.dtype and not (given.is_floating_point() and asked.is_floating_point()):
             raise ValueError(f"the weight {name} holds {given.dtype}, but the network asks for {asked.dtype}")
-
-
-def built_to_fit(build: Callable[[], Module], weights: Mapping[str, Tensor], what: str) -> Module:
-    """Build a module and check that these are its weights; construction stops as soon as it outgrows them."""
-    try:
-        with Budget(weights, what):
-            module = build()
-    except ValueError:
-        raise
-    except Exception as error:  # of a constructor that does not expect values from a file
-        raise ValueError(f"{what} cannot be built: {error or type(error).__name__}") from error
-    check_tensors(module.state_dict(), weights)
-    return module
 
 
 class Budget(TorchFunctionMode):

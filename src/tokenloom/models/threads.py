@@ -5,13 +5,13 @@ the work: half as many are tried, as long as that is faster.  A user who sets OM
 """
 
 import os
-import time
 from collections.abc import Callable
+from functools import partial
+from timeit import repeat, timeit
 
 import torch
 
 from tokenloom.models.protocol import Model
-from tokenloom.state import Noisy
 
 LONG = 0.1
 """Seconds of a forward pass beyond which threads have enough work to make up for waiting, and timing is not free."""
@@ -38,18 +38,8 @@ def fit_threads(model: Model, rows: int, length: int | None) -> None:
     length = length or model.length
     if not on_cpu or length is None or torch.get_num_threads() == 1 or "OMP_NUM_THREADS" in os.environ:
         return
-    noisy = model.process.prior(rows, length)
-    _forward(model, noisy)  # the first one allocates memory
-    if _forward(model, noisy) < LONG:
-        threads, _ = fastest_threads(lambda: min(_forward(model, noisy) for _ in range(3)))
+    forward = partial(model.logits if model.linear_head is None else model.body, model.process.prior(rows, length))
+    forward()  # the first one allocates memory
+    if timeit(forward, number=1) < LONG:
+        threads, _ = fastest_threads(lambda: min(repeat(forward, repeat=3, number=1)))
         torch.set_num_threads(threads)
-
-
-def _forward(model: Model, noisy: Noisy) -> float:
-    """Return the seconds of a forward pass, without the head where there is one of its own."""
-    start = time.perf_counter()
-    if model.linear_head is None:
-        model.logits(noisy)
-    else:
-        model.body(noisy)
-    return time.perf_counter() - start

@@ -125,7 +125,7 @@ class Bytes(Tokenizer):
 
 
 @contextmanager
-def _in_words(what: str) -> Iterator[None]:
+def in_words(what: str) -> Iterator[None]:
     """Turn an error of the library `tokenizers` into a sentence; a panic of it is not an `Exception`."""
     try:
         yield
@@ -143,7 +143,7 @@ class Subwords(Tokenizer):
 
     def __init__(self, serialized: str, framed: bool = False) -> None:
         library = optional("tokenizers", "text")
-        with _in_words("this is not a tokenizer.json of the library tokenizers"):
+        with in_words("this is not a tokenizer.json of the library tokenizers"):
             self.backend = library.Tokenizer.from_str(serialized)
         self.backend.no_truncation()
         self.backend.no_padding()
@@ -163,13 +163,13 @@ class Subwords(Tokenizer):
 
     def encode_batch(self, texts: Sequence[str], first: int = 1) -> list[Ids]:
         pieces = [list(cut_at_spaces(text, self._piece)) for text in texts]
-        with _in_words("the tokenizer cannot read this text"):
+        with in_words("the tokenizer cannot read this text"):
             flat = self.backend.encode_batch_fast([piece for own in pieces for piece in own], add_special_tokens=False)
         ids = (np.array(encoding.ids, dtype=np.int32) for encoding in flat)
         return [np.concatenate([next(ids) for _ in own]) for own in pieces]
 
     def decode(self, ids: Sequence[int]) -> str:
-        with _in_words("the tokenizer cannot write these tokens"):
+        with in_words("the tokenizer cannot write these tokens"):
             text: str = self.backend.decode(list(ids), skip_special_tokens=False)
         return text
 

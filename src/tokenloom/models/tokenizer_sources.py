@@ -15,6 +15,7 @@ from tokenloom.models.tokenizer import (
     Subwords,
     Tokenizer,
     cut_at_spaces,
+    in_words,
     tokenizer_from_json,
 )
 from tokenloom.support.extras import optional
@@ -66,10 +67,8 @@ def _byte_pairs(vocabulary: Path) -> Tokenizer:
     if not merges.is_file():
         raise ValueError(f"{vocabulary} needs its merges beside it, but there is no {merges.name}")
     library = optional("tokenizers", "text")
-    try:
+    with in_words(f"{vocabulary} and {merges.name} are not the tokenizer of a GPT-2"):
         model = library.models.BPE.from_file(str(vocabulary), str(merges))
-    except Exception as error:
-        raise ValueError(f"{vocabulary} and {merges.name} are not the tokenizer of a GPT-2: {error}") from error
     return Subwords(_byte_level(library, model).to_str())
 
 

@@ -11,12 +11,11 @@ oracle answers with the uniform law there.
 
 from abc import ABC, abstractmethod
 from copy import copy
-from typing import Generic
+from typing import Generic, TypeVar
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from typing_extensions import TypeVar
 
 from tokenloom.drawing.randomness import Randomness
 from tokenloom.posteriors import (
@@ -38,8 +37,6 @@ from tokenloom.support.typed import checked
 from tokenloom.types import Logits, PerRow, Tokens
 
 Self = TypeVar("Self", bound="ExactModel")
-Asked = TypeVar("Asked", bound=Posterior, default=LeaveOneOut)
-"""The representation asked for by `predicts`; the type of an oracle built without it is that of a `LeaveOneOut`."""
 
 
 class ExactModel(ABC, Generic[Predicted_co]):

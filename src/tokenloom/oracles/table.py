@@ -6,8 +6,8 @@ from torch import Tensor
 
 from tokenloom.drawing.categorical import invert
 from tokenloom.drawing.randomness import Randomness, uniform
-from tokenloom.oracles.exact import Asked, ExactModel, check_distribution
-from tokenloom.posteriors import LeaveOneOut, Predicted_co
+from tokenloom.oracles.exact import ExactModel, check_distribution
+from tokenloom.posteriors import Asked, LeaveOneOut, Predicted_co
 from tokenloom.process import Process
 from tokenloom.schedules import Schedule
 from tokenloom.support.checks import check_tokens

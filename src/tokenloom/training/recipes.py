@@ -11,8 +11,8 @@ from tokenloom.data.base import Source, source_of
 from tokenloom.data.digits import DigitsSource
 from tokenloom.data.markov import MarkovSource
 from tokenloom.data.text import TextSource
-from tokenloom.models.loading import is_foreign
 from tokenloom.models.model import DiffusionModel
+from tokenloom.models.opening import is_foreign
 from tokenloom.models.store import load_model, model_folder
 from tokenloom.nn.transformer import TransformerOptions
 from tokenloom.schedules import SCHEDULES

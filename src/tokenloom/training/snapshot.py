@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.optim.swa_utils import AveragedModel
 
-from tokenloom.models.checkpoint import Checkpoint, checkpoints, newest_intact, read_checkpoint
+from tokenloom.models.checkpoint import Checkpoint, checkpoints, newest_intact
 from tokenloom.models.model import DiffusionModel
 from tokenloom.models.tensors import check_tensors
 from tokenloom.support.checks import check_least
@@ -57,13 +57,12 @@ def check_free(folder: Path) -> None:
 
 def find_checkpoint(folder: Path, config: TrainConfig, reporter: Reporter) -> Checkpoint:
     """Read the newest intact checkpoint of a run, of the same config; damaged ones are named and passed over."""
-    path, damaged = newest_intact(folder / "checkpoints")
+    saved, damaged = newest_intact(folder / "checkpoints")
     for sentence in damaged:
         reporter.say(sentence)
-    if path is None:
+    if saved is None:
         raise ValueError(f"{folder} holds no intact checkpoint to resume from")
-    saved = read_checkpoint(path)
-    state = build(State, saved.state, f"the state of {path}")
+    state = build(State, saved.state, f"the state of step {saved.step}")
     check_least(state, averaged=0, rows_seen=0, minutes=0)
     check_same(from_record(state.config), config)
     reporter.say(f"resuming from step {saved.step}")

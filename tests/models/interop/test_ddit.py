@@ -106,35 +106,32 @@ def without(part: str) -> Tensors:
 
 
 @pytest.mark.parametrize(
-    ("tensors", "label", "sentence"),
+    ("tensors", "sentence"),
     [
-        (without("blocks.1.attn_out"), None, "lack blocks.1.attn_out.weight"),
-        (random_backbone() | {"extra.weight": TIMES}, None, "unknown extra.weight"),
-        (
-            random_backbone() | {"blocks.1.norm1.weight": torch.ones(3)},
-            None,
-            r"1.norm1.weight .* \[3\], .* \[32\]",
-        ),
-        (random_backbone() | {"blocks.0.norm1.weight": torch.ones(D).long()}, None, "norm1.weight holds torch.int64"),
-        (
-            random_backbone(labels=4) | {ddit.LABELS: torch.ones(4, 3)},
-            None,
-            r"table.weight .* \[4, 3\], .* \[4, 16\]",
-        ),
-        (random_backbone() | {"logit_bias": torch.full((1, 1, 1), 0.5)}, None, "logit_bias is 0.5"),
-        (random_backbone() | {"rotary_emb.inv_freq": torch.ones(0)}, None, "say n_heads"),
-        (without("adaLN"), None, "an autoregressive baseline"),
-        (without("sigma_map.mlp.0.weight"), None, "sigma_map.mlp.0.weight is missing"),
-        (random_backbone(fusion="separate_linear"), None, "separate_linear"),
-        (random_backbone(labels=4), 4, r"label must be in 0\.\.3, .* got 4"),
-        (random_backbone(), 0, "no class labels, got label 0"),
+        (without("blocks.1.attn_out"), "lack blocks.1.attn_out.weight"),
+        (random_backbone() | {"extra.weight": TIMES}, "unknown extra.weight"),
+        (random_backbone() | {"blocks.1.norm1.weight": torch.ones(3)}, r"1.norm1.weight .* \[3\], .* \[32\]"),
+        (random_backbone() | {"blocks.0.norm1.weight": torch.ones(D).long()}, "norm1.weight holds torch.int64"),
+        (random_backbone(labels=4) | {ddit.LABELS: torch.ones(4, 3)}, r"table.weight .* \[4, 3\], .* \[4, 16\]"),
+        (random_backbone() | {"logit_bias": torch.full((1, 1, 1), 0.5)}, "logit_bias is 0.5"),
+        (random_backbone() | {"rotary_emb.inv_freq": torch.ones(0)}, "say n_heads"),
+        (without("adaLN"), "an autoregressive baseline"),
+        (without("sigma_map.mlp.0.weight"), "sigma_map.mlp.0.weight is missing"),
+        (random_backbone(fusion="separate_linear"), "separate_linear"),
     ],
 )
-def test_what_is_not_such_a_backbone_is_refused_by_the_first_thing_wrong(
-    tensors: Tensors, label: int | None, sentence: str
-) -> None:
+def test_what_is_not_such_a_backbone_is_refused_by_the_first_thing_wrong(tensors: Tensors, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
-        built(tensors, label=label)
+        built(tensors)
+
+
+@pytest.mark.parametrize(
+    ("labels", "label", "sentence"),
+    [(4, 4, r"label must be in 0\.\.3, .* got 4"), (0, 0, "no class labels, got label 0")],
+)
+def test_a_class_that_is_not_there_is_refused(labels: int, label: int, sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        built(random_backbone(labels=labels), label=label)
 
 
 @pytest.mark.parametrize(

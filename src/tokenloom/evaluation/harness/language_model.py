@@ -25,7 +25,7 @@ from tqdm import tqdm  # type: ignore[import-untyped]
 from tokenloom.drawing.randomness import RowGenerators, derive_seed
 from tokenloom.evaluation.harness import HarnessOptions
 from tokenloom.evaluation.harness.bounds import Estimate, Row, Scorer
-from tokenloom.models.loading import load
+from tokenloom.models.opening import load
 from tokenloom.models.protocol import Model
 from tokenloom.models.tokenizer import Tokenizer
 

@@ -31,16 +31,10 @@ def without_process(name: str | Path) -> tuple[str, str | None]:
     return (before, process) if sign else (process, None)
 
 
-def is_bundled(name: str | Path) -> bool:
-    """Return whether a name, with or without @PROCESS, is that of a bundled model."""
-    name = without_process(name)[0]
-    return not os.path.exists(name) and name in bundled_names()
-
-
 def locate(name: str | Path) -> Path:
     """Return the folder of a bundled model, or any other path without its @PROCESS."""
     plain = without_process(name)[0]
-    return FOLDER / plain if is_bundled(plain) else Path(plain)
+    return FOLDER / plain if plain in bundled_names() and not os.path.exists(plain) else Path(plain)
 
 
 def suggestion(name: str | Path) -> str:

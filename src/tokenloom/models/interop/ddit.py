@@ -86,25 +86,17 @@ def averaged(tensors: Tensors, shadow: list[Tensor]) -> Tensors:
     """Replace the weights by their moving average, a list without names in the order of registration."""
     raw = parameters(tensors)
     if [value.shape for value in shadow] != [value.shape for value in raw.values()]:
-        raise ValueError(
-            f"the moving average has {len(shadow)} tensors, but their number and shapes must be those of the "
-            f"{len(raw)} weights of the network; import the raw weights"
-        )
+        what = f"{len(shadow)} tensors, which do not have the shapes of the {len(raw)} weights"
+        raise ValueError(f"the moving average has {what}; import the raw weights")
     return tensors | dict(zip(raw, shadow, strict=True))
 
 
 def measure(tensors: Tensors, config: dict[str, Any]) -> TransformerConfig:
     """Return the config of the `DiT` that holds all tensors, after checking that they and its own config fit."""
     if not any("adaLN_modulation" in name for name in tensors):
-        raise ValueError(
-            "it has no adaLN_modulation, so it is an autoregressive baseline of this family, whose first token is "
-            "predicted by convention and not by the network; import a diffusion model"
-        )
+        raise ValueError("it has no adaLN_modulation, so it is an autoregressive baseline; import a diffusion model")
     if any(name.startswith("conditioning_input_proj") for name in tensors):
-        raise ValueError(
-            "it reads U through a table of its own (conditioning_fusion separate_linear), and DiT shares one table "
-            "between x_t and U (shared_mlp); such a network has to be trained again"
-        )
+        raise ValueError("it has a table for U alone (separate_linear); train it again with one table (shared_mlp)")
     for name in (EMBEDDING, "sigma_map.mlp.0.weight"):
         if name not in tensors or tensors[name].ndim != 2:
             raise ValueError(f"{name} is missing or is not a matrix, so the size of the network cannot be read")

@@ -60,19 +60,21 @@ SIZES = {
 
 @dataclass(frozen=True)
 class Plan:
-    """The process, posterior and clock of a checkpoint, and how its text is cut."""
+    """What no tensor says: the process, the posterior and `why` it is that one, the `clock` (options of the `DiT`).
+
+    With them go the packing of the rows it was trained on, warnings (`notes`), which of the weights in the file are
+    taken, and the name of its tokenizer on the Hub, where that is known.
+    """
 
     family: str
     process: Process
     predicts: type[Posterior]
     why: str
-    """Reason for `predicts`."""
     clock: Config
-    """Options of the `DiT` that say what it reads as its time."""
     packing: str = "sentences"
-    """The packing of the rows that it was trained on."""
     notes: tuple[str, ...] = ()
-    """Warnings."""
+    weights: str = "as stored"
+    tokenizer: str = ""
 
 
 def family_of_type(config: Config) -> str | None:
@@ -102,18 +104,14 @@ def detect(config: Config, prefix: str) -> str:
     if name:
         found = PARAMETERIZATIONS.get((name, name == "d3pm" and config.get("diffusion") == "uniform"))
         if found is None:
-            raise ValueError(
-                f"a checkpoint of parameterization {name} cannot be imported; known are subs, sedd and d3pm"
-            )
+            raise ValueError(f"parameterization {name} cannot be imported; known are subs, sedd and uniform d3pm")
         return found
     if "graph" in config and "tokens" in config:
         return "sedd"
     kind, known = config.get("model_type"), ", ".join(FAMILIES)
-    raise ValueError(
-        f"models of type {str(kind).lower()} cannot be imported; known families are {known}"
-        if kind
-        else f"nothing in its config says which family it belongs to; name one with --family, one of {known}"
-    )
+    if kind:
+        raise ValueError(f"models of type {str(kind).lower()} cannot be imported; known families are {known}")
+    raise ValueError(f"nothing in its config says which family it belongs to; name one with --family, one of {known}")
 
 
 def plan_of(config: Config, rows: int, family: str, name: str) -> Plan:
@@ -142,9 +140,8 @@ def plan_of(config: Config, rows: int, family: str, name: str) -> Plan:
             block, length = config.get("block_size"), config.get("model_length")
             if block != length:
                 raise ValueError(
-                    f"block_size {block} below model_length {length} means block diffusion, which is autoregressive "
-                    "over blocks, and there is no such process here; only the pretraining checkpoint, one block of "
-                    f"{length} tokens, is a masked diffusion model"
+                    f"block_size {block} below model_length {length} means block diffusion, for which there is no "
+                    f"process here; only the pretraining checkpoint, one block of {length} tokens, can be imported"
                 )
             return Plan("BD3LM, one block", _masked(rows), Denoiser, MASKED, ZERO)
     return _paper(config, rows)
@@ -194,16 +191,14 @@ def declared_sizes(config: Config, found: dict[str, int]) -> dict[str, Any]:
         if value is None or isinstance(value, str):  # an interpolation of the training config stays as its text
             if what not in found:
                 raise ValueError(
-                    f"neither the weights nor a config say {names[0]}; write it to a config.json beside the file"
+                    f"neither the weights nor a config say {names[0]}; write it to config.json beside them"
                 )
             continue
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise ValueError(f"{names[0]} must be a whole number of at least 1, got {value!r}")
         if found.get(what, value) != value:
             name = next(path for path in names if _first(config, path) is not None)
-            raise ValueError(
-                f"its config says {name} {value}, but the weights have {found[what]}: they do not belong together"
-            )
+            raise ValueError(f"its config says {name} {value}, but the weights have {found[what]}")
         sizes[what] = value
     return sizes
 

@@ -16,13 +16,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tokenloom.cells import Masked
+from tokenloom.models.interop.ddit import Tensors
 from tokenloom.models.interop.families import Plan
-from tokenloom.models.interop.finishing import Imported, finish
 from tokenloom.models.interop.large import Large, large
-from tokenloom.models.interop.source import Content, Located
-from tokenloom.models.interop.vocabulary import Vocabulary, framed, read_vocabulary, tokenizer_of
+from tokenloom.models.interop.source import Content
+from tokenloom.models.interop.vocabulary import Named, Vocabulary, read_vocabulary, tokenizer_of
 from tokenloom.models.tensors import check_tensors
-from tokenloom.models.tokenizer import Tokenizer
+from tokenloom.models.tokenizer import Subwords, Tokenizer
+from tokenloom.nn.base import Network
 from tokenloom.nn.bidirectional import BidirectionalConfig, BidirectionalLM
 from tokenloom.nn.hugging_face import Pretrained, PretrainedConfig, build_pretrained, longest_sequence
 from tokenloom.nn.masked_lm import MaskedLM, MaskedLMConfig
@@ -31,7 +32,8 @@ from tokenloom.schedules import LinearSchedule
 from tokenloom.support.extras import optional
 from tokenloom.types import Tokens
 
-Tensors = dict[str, Tensor]
+Parts = tuple[Plan, Network, Tokenizer | None, dict[str, str]]
+"""What a model is made of, and rows of the report on it."""
 
 OTHER_USES = re.compile(r"(^|\.)(pooler|seq_relationship|sop_classifier)\.")
 """Parts that predict something other than tokens."""
@@ -42,32 +44,35 @@ LONGEST = 4096
 TOLERANCE = 1e-3
 
 
-def import_hugging_face(
-    located: Located,
-    content: Content,
-    tokenizer: str | Path | Tokenizer | None,
-    length: int | None,
-    allow: tuple[str, ...],
-) -> Imported:
-    """Import the network that a config and the names of the tensors describe; see `import_model` for the options."""
+def read_hugging_face(
+    folder: Path, content: Content, tokenizer: Named, length: int | None, allow: tuple[str, ...]
+) -> Parts:
+    """Build the network that a config and the names of the tensors describe; see `import_model` for the options."""
     config = content.config
     if "model_type" not in config:
         config = config | {"model_type": _type_of(content.tensors)}
     known = large(config)
     found = known or Large(str(config["model_type"]), config)
-    words = tokenizer_of(tokenizer, located.folder)
-    vocabulary = read_vocabulary(words, located.folder, config, PretrainedConfig(found.architecture).vocab_size)
+    size = PretrainedConfig(found.architecture).vocab_size
+    words = tokenizer_of(tokenizer, folder, size)
+    vocabulary = read_vocabulary(words, folder, config, size)
     if vocabulary.mask is None:
-        raise ValueError(
-            "no mask token was found, neither by its name in a tokenizer nor as mask_token_id in config.json; "
-            "name the model's own tokenizer"
-        )
+        raise ValueError("no mask token was found, nor mask_token_id in config.json; name the model's own tokenizer")
     forbidden = _forbidden(vocabulary, words, allow, specials=known is None)
-    shape = _masked_lm(config, vocabulary, length) if known is None else _bidirectional(known, length)
-    pretrained = build_pretrained(shape.architecture, _kind(shape).auto)
+    shape: PretrainedConfig
+    kind: type[Pretrained]
+    if known is None:
+        _check_masked_lm(config, vocabulary)
+        kind, shape = MaskedLM, MaskedLMConfig(config, vocabulary.first, vocabulary.last, length=length)
+        frame = f"{vocabulary.first} x {vocabulary.last}"
+        words = Subwords(words.backend.to_str(), framed=True) if isinstance(words, Subwords) else words
+    else:
+        longest = min(known.architecture.get("max_position_embeddings") or LONGEST, LONGEST)
+        kind, frame = BidirectionalLM, "none"
+        shape = BidirectionalConfig(known.architecture, known.shift, length=longest if length is None else length)
+    pretrained = build_pretrained(shape.architecture, kind.auto)
     ignored = load_by_name(pretrained, {found.rename(name): value for name, value in content.tensors.items()})
-    network = split(shape, forbidden, pretrained)
-    frame = f"{vocabulary.first} x {vocabulary.last}" if known is None else "none"
+    network = split(kind, shape, forbidden, pretrained)
     report = {
         "parameters": f"{sum(parameter.numel() for parameter in network.parameters()):,}",
         "network": f"{network.name} of {type(network.body).__name__}, length {network.length}, frame {frame}",
@@ -77,12 +82,11 @@ def import_hugging_face(
     }
     process = Masked(len(forbidden), mask_id=vocabulary.mask, schedule=LinearSchedule(eps=0.0))
     why = "it was trained to restore masked tokens" + (", one position later" if found.shift else "")
-    plan = Plan(found.family, process, Denoiser, why, {}, "wrap", found.notes)
-    return finish(located, plan, network, framed(words) if known is None else words, report)
+    return Plan(found.family, process, Denoiser, why, {}, "wrap", found.notes), network, words, report
 
 
-def _masked_lm(config: dict[str, Any], vocabulary: Vocabulary, length: int | None) -> PretrainedConfig:
-    """Return the config of a masked language model, or raise if it is something else or has no frame."""
+def _check_masked_lm(config: dict[str, Any], vocabulary: Vocabulary) -> None:
+    """Raise unless a config is that of a masked language model, and its vocabulary has a frame."""
     kind, names = config["model_type"], optional("transformers", "evaluate").models.auto.modeling_auto
     if config.get("is_encoder_decoder") or config.get("is_decoder"):
         raise ValueError(f"a network of type {kind!r} with a decoder is not a masked language model")
@@ -97,16 +101,6 @@ def _masked_lm(config: dict[str, Any], vocabulary: Vocabulary, length: int | Non
             "a masked language model is shown text between two tokens such as [CLS] and [SEP], and the tokenizer "
             f"has no {'first' if vocabulary.first is None else 'last'} one; name the model's own tokenizer"
         )
-    return MaskedLMConfig(config, vocabulary.first, vocabulary.last, length=length)
-
-
-def _bidirectional(known: Large, length: int | None) -> PretrainedConfig:
-    longest = min(known.architecture.get("max_position_embeddings") or LONGEST, LONGEST)
-    return BidirectionalConfig(known.architecture, known.shift, length=longest if length is None else length)
-
-
-def _kind(shape: PretrainedConfig) -> type[Pretrained]:
-    return MaskedLM if isinstance(shape, MaskedLMConfig) else BidirectionalLM
 
 
 def _type_of(tensors: Tensors) -> str:
@@ -114,9 +108,7 @@ def _type_of(tensors: Tensors) -> str:
     types = optional("transformers", "evaluate").models.auto.configuration_auto.CONFIG_MAPPING_NAMES
     found = next((name.partition(".")[0] for name in tensors if name.partition(".")[0] in types), None)
     if found is None:
-        raise ValueError(
-            f"config.json has no model_type, and no tensor is named after one: {next(iter(tensors), None)}"
-        )
+        raise ValueError(f"config.json has no model_type, and no tensor says it, as in {next(iter(tensors), None)}")
     return found
 
 
@@ -140,8 +132,15 @@ def load_by_name(model: Any, tensors: Tensors) -> list[str]:
     found = {
         re.sub(r"\.beta$", ".bias", re.sub(r"\.gamma$", ".weight", name)): value for name, value in tensors.items()
     }
-    own = model.state_dict()
-    ignored = [name for name in found if name not in own and _is_of_another_use(name, model)]
+    own, modules = model.state_dict(), {name for name, _ in model.named_modules()}
+    declared = getattr(model.base_model, "_keys_to_ignore_on_load_unexpected", None) or ()
+
+    def is_unused(name: str) -> bool:
+        """Return whether a tensor belongs to a part outside of the body that this network does not have."""
+        outside = not name.startswith(f"{model.base_model_prefix}.") and name.rpartition(".")[0] not in modules
+        return outside or any(re.search(pattern, name) for pattern in (OTHER_USES, COMPUTED, *declared))
+
+    ignored = [name for name in found if name not in own and is_unused(name)]
     kept = {name: value for name, value in found.items() if name not in ignored}
     kept |= {name: value for name, value in own.items() if COMPUTED.search(name)}
     tied: dict[int, list[str]] = {}
@@ -151,37 +150,25 @@ def load_by_name(model: Any, tensors: Tensors) -> list[str]:
         stored = [name for name in names if name in kept]
         for name in stored[1:]:
             if not torch.equal(kept[name], kept[stored[0]]):
-                raise ValueError(
-                    f"{stored[0]} and {name} differ, but the config ties them; set tie_word_embeddings to false in it"
-                )
+                raise ValueError(f"{stored[0]} and {name} differ, but are tied; set tie_word_embeddings to false")
         kept |= {name: kept[stored[0]] for name in names if stored}
     check_tensors(own, kept)
     model.load_state_dict(kept)
     return ignored
 
 
-def _is_of_another_use(name: str, model: Any) -> bool:
-    """Return whether a tensor belongs to a part outside of the body that this network does not have."""
-    declared = getattr(model.base_model, "_keys_to_ignore_on_load_unexpected", None) or ()
-    if OTHER_USES.search(name) or COMPUTED.search(name) or any(re.search(pattern, name) for pattern in declared):
-        return True
-    parts = {part for part, _ in model.named_modules()}
-    return not name.startswith(f"{model.base_model_prefix}.") and name.rpartition(".")[0] not in parts
-
-
 @torch.no_grad()
-def split(shape: PretrainedConfig, forbidden: Tensor, pretrained: Any) -> Pretrained:
+def split(kind: type[Pretrained], shape: PretrainedConfig, forbidden: Tensor, pretrained: Any) -> Pretrained:
     """Split a network into ours, and raise unless both give the same logits."""
     text = (~forbidden).nonzero().squeeze(1)
     count = min(8, shape.length or 8, max(1, longest_sequence(pretrained.config, None) - 4))
     tokens = text[torch.arange(count) * 7919 % len(text)].unsqueeze(0)
     expected = _untouched(shape, pretrained, tokens)
-    network = _kind(shape)(shape, forbidden, pretrained)
+    network = kind(shape, forbidden, pretrained)
     worst = float((network(tokens, torch.zeros(1)) - expected)[..., text].abs().max())
     if not worst <= TOLERANCE * (1 + float(expected.abs().max())):
-        raise ValueError(
-            f"{type(pretrained).__name__} does more to its logits than a linear map: split, they differ by {worst:.2g}"
-        )
+        kind_name = type(pretrained).__name__
+        raise ValueError(f"{kind_name} does more to its logits than a linear map: split, they differ by {worst:.2g}")
     return network
 
 

@@ -4,7 +4,9 @@ Everything is compared before anything is built, and the result is an ordinary m
 and is scored as one that was trained here.
 """
 
-from dataclasses import replace
+import hashlib
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +14,28 @@ from torch import Tensor
 
 from tokenloom.models.interop.ddit import EMBEDDING, LABELS, averaged, measure, parameters, strip_prefix, to_dit
 from tokenloom.models.interop.families import FAMILIES, TOKENIZERS, Plan, detect, dropout, family_of_type, plan_of
-from tokenloom.models.interop.finishing import Imported, finish
-from tokenloom.models.interop.hugging_face import import_hugging_face
+from tokenloom.models.interop.hugging_face import Parts, read_hugging_face
 from tokenloom.models.interop.large import large
 from tokenloom.models.interop.source import Content, Located, locate_source, read_content
-from tokenloom.models.interop.vocabulary import tokenizer_of
+from tokenloom.models.interop.vocabulary import Named, tokenizer_of
+from tokenloom.models.model import DiffusionModel
 from tokenloom.models.tokenizer import Tokenizer, with_special_token
 from tokenloom.models.tokenizer_sources import build_tokenizer
+from tokenloom.nn.base import Network
 from tokenloom.nn.dit import DiT
 from tokenloom.nn.transformer import TransformerConfig
 from tokenloom.process import Process
+from tokenloom.support.about import About
+from tokenloom.support.reading import file_sum
 from tokenloom.support.words import nearest
 
-Named = str | Path | Tokenizer | None
+
+@dataclass(frozen=True)
+class Imported:
+    """A model, and what was found and done, as rows of a table."""
+
+    model: DiffusionModel
+    report: dict[str, str]
 
 
 def import_model(
@@ -50,8 +61,10 @@ def import_model(
     try:
         content = read_content(located)
         if family is None and not any(name.endswith(EMBEDDING) for name in content.tensors) and content.config:
-            return import_hugging_face(located, content, tokenizer, length, allow)
-        return _import_ddit(located, content, average, family, label, tokenizer)
+            parts = read_hugging_face(located.folder, content, tokenizer, length, allow)
+        else:
+            parts = _read_ddit(located, content, average, family, label, tokenizer)
+        return _finish(located, *parts)
     except ValueError as error:
         raise ValueError(f"{located.name} cannot be imported: {error}") from error
 
@@ -63,9 +76,37 @@ def is_denoiser(config: dict[str, Any]) -> bool:
     return masked or family_of_type(config) is not None or large(config) is not None
 
 
-def _import_ddit(
-    located: Located, content: Content, average: bool, family: str | None, label: int | None, tokenizer: Named
+def _finish(
+    located: Located, plan: Plan, network: Network, tokenizer: Tokenizer | None, report: dict[str, str]
 ) -> Imported:
+    """Build the model; `report` holds the rows that depend on the kind of network."""
+    sums = [file_sum(path) for path in located.weights]
+    origin: dict[str, Any] = {
+        "family": plan.family,
+        "source": located.name,
+        "revision": located.folder.name if located.folder.parent.name == "snapshots" else None,  # as the Hub caches it
+        "file": located.weights[0].name,
+        "sha256": sums[0] if len(sums) == 1 else hashlib.sha256("".join(sums).encode()).hexdigest(),
+        "weights": plan.weights,
+        "notes": list(plan.notes),
+    }
+    rows = {"kind": "text", "length": network.length, "tokenizer": plan.tokenizer, "packing": plan.packing}
+    about = About(origin=origin, source=None if tokenizer is None else rows)
+    common = {
+        "family": plan.family,
+        "weights": f"{origin['file']}, {plan.weights}",
+        "process": f"{plan.process.title}, {plan.process.schedule}",
+        "predicts": f"{plan.predicts.__name__}: {plan.why}",
+        "tokenizer": "none" if tokenizer is None else f"{tokenizer.vocab_size:,} ids, rows cut as {plan.packing!r}",
+    }
+    beware = {f"beware {number}": note for number, note in enumerate(plan.notes, 1)}
+    model = DiffusionModel(network.eval(), plan.process, None, plan.predicts, tokenizer, about)
+    return Imported(model, common | report | beware)
+
+
+def _read_ddit(
+    located: Located, content: Content, average: bool, family: str | None, label: int | None, tokenizer: Named
+) -> Parts:
     if family is not None and family not in FAMILIES:
         raise ValueError(f"there is no family {family}; {nearest(family, FAMILIES)}")
     own, prefix = strip_prefix(content.tensors)
@@ -81,11 +122,11 @@ def _import_ddit(
     known = TOKENIZERS.get(whole.num_states, "")
     words, notes = _tokenizer(tokenizer, located.folder, plan, known)
     endless = words is not None and words.end_of_sequence is None  # only "wrap" packs rows without an end
-    plan = replace(plan, packing="wrap" if endless else plan.packing, notes=(*plan.notes, *notes))
+    packing = "wrap" if endless else plan.packing
     stored = "moving average" if shadow is not None else "as stored" if content.average is None else "raw"
+    plan = replace(plan, packing=packing, notes=(*plan.notes, *notes), weights=stored, tokenizer=known)
     report = _report(plan.process, config, whole.num_states, parameters(weights))
-    report["ignored"] = f"prefix {prefix!r}, buffers of the rotary angles"
-    return finish(located, plan, network, words, report, stored, known)
+    return plan, network, words, report | {"ignored": f"prefix {prefix!r}, buffers of the rotary angles"}
 
 
 def _report(process: Process, config: TransformerConfig, rows: int, weights: dict[str, Tensor]) -> dict[str, str]:
@@ -108,17 +149,13 @@ def _report(process: Process, config: TransformerConfig, rows: int, weights: dic
 
 def _tokenizer(given: Named, folder: Path, plan: Plan, known: str) -> tuple[Tokenizer | None, tuple[str, ...]]:
     """Return the tokenizer that was named, that of the folder or the `known` one; None with a note if none is."""
-    found = tokenizer_of(given, folder)
-    if found is None and not known:
-        return None, ("it has no tokenizer; name one with --tokenizer",)
-    if found is None:
-        try:
+    found = tokenizer_of(given, folder, plan.process.input_states)
+    if found is None and known:
+        with suppress(ValueError):
             found = build_tokenizer(known, ())
-        except ValueError:
-            return None, (f"its tokenizer {known} could not be found; name one with --tokenizer",)
-    K = plan.process.vocab_size
-    if found.vocab_size == K - 1 and plan.family.startswith("Duo"):  # which has one token more, to pad with
-        return with_special_token(found, "[PAD]"), ()
-    if found.vocab_size > plan.process.input_states:
-        raise ValueError(f"the tokenizer has {found.vocab_size:,} ids, but the network reads {K:,} tokens")
+    if found is None:
+        what = f"its tokenizer {known} could not be found" if known else "it has no tokenizer"
+        return None, (f"{what}; name one with --tokenizer",)
+    if found.vocab_size == plan.process.vocab_size - 1 and plan.family.startswith("Duo"):
+        found = with_special_token(found, "[PAD]")  # Duo's one token more, to pad with
     return found, ()

@@ -8,9 +8,8 @@ A2D (dLLM)        Qwen3, Qwen2 or Llama
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
-Config = dict[str, Any]
+from tokenloom.models.interop.families import Config
 
 LLADA_SIZES = {
     "hidden_size": "d_model",

@@ -19,9 +19,6 @@ class Inert:
 
     state: Any = None
 
-    def __new__(cls, *arguments: Any) -> "Inert":
-        return super().__new__(cls)
-
     def __init__(self, *arguments: Any) -> None:
         pass
 
@@ -43,9 +40,7 @@ def read_pickle(path: Path) -> Any:
         with serialization.safe_globals([(Inert, name) for name in names]):
             return torch.load(path, map_location="cpu", weights_only=True, mmap=True)
     except pickle.UnpicklingError as error:
-        raise ValueError(
-            f"{path} asks for more than tensors and values, so nothing of it was loaded ({_reason(error)})"
-        ) from error
+        raise ValueError(f"{path} asks for more than tensors and values and is refused ({_reason(error)})") from error
     except Exception as error:  # a damaged file fails anywhere in PyTorch
         raise ValueError(f"{path} is not a readable file of PyTorch: {_reason(error)}") from error
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import Tensor
 
-from tokenloom.models.interop.ddit import EMBEDDING, Tensors
+from tokenloom.models.interop.ddit import Tensors
 from tokenloom.models.interop.pickles import plain, read_pickle
 from tokenloom.models.tensors import read_tensors
 from tokenloom.models.tokenizer_sources import HUB_NAME
@@ -29,38 +29,33 @@ FETCHED = (
 
 @dataclass(frozen=True)
 class Located:
-    """A checkpoint on this machine."""
+    """A checkpoint on this machine, named as on the Hub or as its folder or file; its weights may be in parts."""
 
     name: str
-    """The name on the Hub, the folder or the file."""
     folder: Path
     weights: tuple[Path, ...]
-    """One file, or the parts of one."""
-    revision: str | None = None
 
 
 @dataclass(frozen=True)
 class Content:
-    """Config and tensors of a checkpoint."""
+    """Config and tensors of a checkpoint, and the moving average of the parameters, in their order."""
 
     config: dict[str, Any]
     tensors: Tensors
     average: list[Tensor] | None = None
-    """The moving average of the parameters, in their order."""
 
 
 def locate_source(source: str | Path, pickles: bool) -> Located:
     """Find the files of a source; those of a Hub name are fetched first."""
-    path, name, revision = Path(source), str(source), None
+    path, name = Path(source), str(source)
     if os.path.isdir(path) or os.path.isfile(path):  # Path.is_dir raises for a name that no disk can hold
         name = path.name or name
     elif re.fullmatch(HUB_NAME, name):
         path = _fetch(name, pickles)
-        revision = path.name if path.parent.name == "snapshots" else None
     else:
         raise ValueError(f"there is no file or folder {source}, and a name on the Hub looks like owner/name")
     weights = _weights(path, pickles, str(source))
-    return Located(name, path if path.is_dir() else path.parent, weights, revision)
+    return Located(name, path if path.is_dir() else path.parent, weights)
 
 
 def _fetch(name: str, pickles: bool) -> Path:
@@ -104,12 +99,11 @@ def read_content(located: Located) -> Content:
     first = located.weights[0]
     if first.suffix == ".safetensors":
         return Content(config, {name: value for path in located.weights for name, value in read_tensors(path).items()})
-    content = read_pickle(first)
+    content = inner = read_pickle(first)
     if not isinstance(content, dict):
         raise ValueError(f"{first} holds no dictionary of tensors")
-    inner = next((content[key] for key in ("backbone_state_dict", "state_dict") if key in content), content)
-    if not any(name.endswith(EMBEDDING) for name in inner if isinstance(name, str)):
-        inner = inner.get("model", inner)
+    for key in ("backbone_state_dict", "state_dict", "model"):
+        inner = inner[key] if isinstance(inner.get(key), dict) else inner
     tensors = {str(name): value for name, value in inner.items() if isinstance(value, Tensor)}
     if not tensors:
         raise ValueError(f"{first} holds no tensors")

@@ -17,6 +17,8 @@ from tokenloom.models.tokenizer_sources import FILES, build_tokenizer, load_toke
 from tokenloom.support.extras import optional
 from tokenloom.support.reading import read_json, read_text
 
+Named = str | Path | Tokenizer | None
+"""A tokenizer, or where it comes from."""
 ROLES = ("special_tokens_map.json", "tokenizer_config.json")
 MASKS = ("[MASK]", "<mask>", "<|mask|>", "<|mdm_mask|>")
 FIRSTS = ("[CLS]", "<cls>", "<s>")
@@ -27,23 +29,27 @@ NEVER_USED = re.compile(r"\[unused\d+\]|madeupword\d+|<null_\d+>")
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Ids that stand for something other than text."""
+    """Ids that stand for something other than text: the mask, and the tokens before and behind a sequence.
+
+    `special` flags names of roles and words that were never used, `nameless` flags rows without a token.
+    """
 
     mask: int | None
     first: int | None
-    """The token before a sequence."""
     last: int | None
-    """The token behind it."""
     special: Bool[Tensor, "vocab"]
-    """Names of roles, and words that were never used."""
     nameless: Bool[Tensor, "vocab"]
-    """Rows without a token."""
 
 
-def tokenizer_of(given: str | Path | Tokenizer | None, folder: Path) -> Tokenizer | None:
-    """Return the tokenizer that was named, else that of the folder, else None."""
-    if isinstance(given, Tokenizer):
-        return given
+def tokenizer_of(given: Named, folder: Path, most: int) -> Tokenizer | None:
+    """Return the tokenizer that was named, else that of the folder, else None; it has at most so many ids."""
+    found = given if isinstance(given, Tokenizer) else _read_tokenizer(given, folder)
+    if found is not None and found.vocab_size > most:
+        raise ValueError(f"the tokenizer has {found.vocab_size:,} ids, but the network reads {most:,}; name its own")
+    return found
+
+
+def _read_tokenizer(given: str | Path | None, folder: Path) -> Tokenizer | None:
     place = folder if given is None else Path(given)
     files = [path for pattern in FILES for path in sorted(place.glob(pattern))] if place.is_dir() else [place]
     if len(files) == 1 and files[0].name.endswith("vocab.txt") and files[0].is_file():
@@ -54,7 +60,7 @@ def tokenizer_of(given: str | Path | Tokenizer | None, folder: Path) -> Tokenize
     return build_tokenizer(str(given), ())
 
 
-def symbols(words: list[str]) -> Tokenizer:
+def symbols(words: list[str]) -> Subwords:
     """Build the tokenizer of a vocabulary of symbols, as of molecules or proteins: text is cut into the longest ones.
 
     Anything in square brackets is one symbol, known or not, and white space is dropped.
@@ -74,17 +80,8 @@ def symbols(words: list[str]) -> Tokenizer:
     return Subwords(tokenizer.to_str())
 
 
-def framed(tokenizer: Tokenizer | None) -> Tokenizer | None:
-    """Return the tokenizer of a network that itself puts both ends around a text."""
-    return Subwords(tokenizer.backend.to_str(), framed=True) if isinstance(tokenizer, Subwords) else tokenizer
-
-
 def read_vocabulary(tokenizer: Tokenizer | None, folder: Path, config: dict[str, Any], size: int) -> Vocabulary:
     """Find the roles of ids 0..size - 1, from the tokenizer, the files beside it and the config."""
-    if tokenizer is not None and tokenizer.vocab_size > size:
-        raise ValueError(
-            f"the tokenizer has {tokenizer.vocab_size:,} ids, but the network reads {size:,}; name its own"
-        )
     ids: dict[str, int] = {}
     marked: list[int] = []
     if isinstance(tokenizer, Subwords):

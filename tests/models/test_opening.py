@@ -7,21 +7,17 @@ import torch
 
 import tokenloom as tl
 from tests.models.interop.ddit_reference import random_backbone, write_checkpoint
-from tokenloom.models.loading import is_foreign
+from tokenloom.models.opening import is_foreign
 
 
-def test_a_folder_of_another_library_is_imported_by_load(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["", "model.safetensors"])
+def test_a_folder_of_another_library_or_its_file_of_weights_is_imported_by_load(name: str, tmp_path: Path) -> None:
     folder = write_checkpoint(tmp_path / "udlm", "udlm", random_backbone(dtype=torch.float32))
-    model = tl.load(folder)
+    model = tl.load(folder / name)
     assert model.process == tl.Uniform(11)
     assert model.predicts is tl.LeaveOneOut
     samples = tl.sample(model, 2, steps=4, generator=torch.Generator().manual_seed(0))
     assert samples.shape == (2, 9)
-
-
-def test_a_single_file_finds_its_config_beside_it(tmp_path: Path) -> None:
-    folder = write_checkpoint(tmp_path / "mdlm", "mdlm", random_backbone(dtype=torch.float32))
-    assert tl.load(folder / "model.safetensors").process == tl.Masked(10)
 
 
 def test_a_model_of_ours_is_never_imported(tmp_path: Path) -> None:
