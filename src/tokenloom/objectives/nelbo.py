@@ -1,23 +1,19 @@
 """The continuous-time bound of whatever process a network is trained under, and with the prior term that of a model."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
 from tokenloom.couplings.markov import Markov
 from tokenloom.models.protocol import Model
 from tokenloom.objectives.base import OBJECTIVES, Objective
-from tokenloom.objectives.cross_entropy import CrossEntropy
-from tokenloom.objectives.jump_nelbo import JumpNELBO
-from tokenloom.objectives.markov_nelbo import MarkovNELBO
-from tokenloom.objectives.next_token import NextToken
+from tokenloom.objectives.continuous_time import JumpNELBO, MarkovNELBO, RateNELBO, ScoreEntropy
+from tokenloom.objectives.cross_entropy import CrossEntropy, NextToken
 from tokenloom.objectives.prior_term import PriorTerm, leaves_signal
-from tokenloom.objectives.rate_nelbo import RateNELBO
-from tokenloom.objectives.score_entropy import ScoreEntropy
 from tokenloom.posteriors import Denoiser, LeaveOneOut, Posterior, Score
 from tokenloom.process import Process
 from tokenloom.state import Noisy
-from tokenloom.types import PerPosition, Tokens
+from tokenloom.types import PerPosition, PerRow, Tokens
 
 EPS = 1e-2
 """The eps of a bound that needs one, as a share of what is ever lost."""
@@ -49,13 +45,43 @@ def continuous_bound(process: Process, predicts: type[Posterior]) -> Objective:
     return MarkovNELBO() if isinstance(process.coupling, Markov) else RateNELBO()
 
 
+@OBJECTIVES.register("nelbo-ce")
+@dataclass(frozen=True)
+class BoundWithCrossEntropy(Objective):
+    """D3PM's hybrid: bound + weight * cross-entropy of the denoiser, at the bound's own states."""
+
+    bound: Objective = field(default_factory=NELBO)
+    """The bound, by default that of the process."""
+    weight: float = 0.01
+    """The factor of the cross-entropy, at least 0."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.weight >= 0:
+            raise ValueError(f"weight must not be negative, got {self.weight}")
+
+    def check(self, process: Process, predicts: type[Posterior], hollow: bool = False) -> None:
+        for part in (self.bound, CrossEntropy()):
+            part.check(process, predicts, hollow)
+
+    def representations(self, process: Process) -> tuple[type[Posterior], ...]:
+        return self.bound.representations(process)
+
+    def times(self, t: PerRow) -> PerRow:
+        return self.bound.times(t)
+
+    def per_token(self, prediction: Posterior, x_0: Tokens, noisy: Noisy, process: Process) -> PerPosition:
+        bound = self.bound.per_token(prediction, x_0, noisy, process)
+        return bound + self.weight * CrossEntropy().per_token(prediction, x_0, noisy, process)
+
+
 @dataclass(frozen=True)
 class Bound:
-    """-log p(x_0) <= the integral of a loss over t + `reconstruction` + `prior`; an equality for a causal network.
+    """-log p(x_0) <= the integral of a loss over t + reconstruction + `prior`; an equality for a causal network.
 
     Where noise can produce a clean token, the loss of a denoiser with finite logits is (1 - mu)/t near t = 0, and its
-    integral from 0 is infinite.  There it begins at 1 - alpha_t = eps, and -log mu_{x_0} at that time completes the
-    bound: the likelihood of a chain that ends in one step from there.
+    integral from 0 is infinite.  There it begins at 1 - alpha_t = eps, and the reconstruction -log mu_{x_0} at that
+    time completes the bound: the likelihood of a chain that ends in one step from there.
     """
 
     integral: Objective
@@ -75,11 +101,6 @@ class Bound:
         """The terms that a figure consists of, as text."""
         end = f" from 1 - alpha = {self.eps:g} + reconstruction" if self.eps else ""
         return type(self.integral).__name__ + end + ("" if self.prior is None else " + prior term")
-
-    @property
-    def reconstruction(self) -> Objective | None:
-        """The loss at the beginning of the integral, None where that is t = 0."""
-        return CrossEntropy() if self.eps else None
 
     @classmethod
     def of(cls, process: Process, predicts: type[Posterior], hollow: bool = False) -> "Bound":
