@@ -14,4 +14,4 @@ from tokenloom.objectives.finite_step import step_divergence as step_divergence
 from tokenloom.objectives.nelbo import NELBO as NELBO
 from tokenloom.objectives.nelbo import Bound as Bound
 from tokenloom.objectives.nelbo import BoundWithCrossEntropy as BoundWithCrossEntropy
-from tokenloom.objectives.prior_term import PriorTerm as PriorTerm
+from tokenloom.objectives.nelbo import PriorTerm as PriorTerm

@@ -27,8 +27,7 @@ from tokenloom.objectives.cross_entropy import CrossEntropy
 from tokenloom.objectives.grouped_ratio import grouped_ratio
 from tokenloom.objectives.head_loss import loss_at
 from tokenloom.objectives.lost_tokens import corrupted_given
-from tokenloom.objectives.nelbo import Bound
-from tokenloom.objectives.prior_term import PriorTerm, needs_no_network
+from tokenloom.objectives.nelbo import Bound, PriorTerm, needs_no_network
 from tokenloom.objectives.time_integral import Times, group_levels, group_size, keeping_times, losing_times
 from tokenloom.process import Process
 from tokenloom.support.memory import check_memory
@@ -99,7 +98,7 @@ class Workers:
 
     def share(self, model: Model, rows: int, batch: int, score: Callable[[Tensor], PerRow]) -> PerRow:
         """Score rows of a model, `batch` at a time, each process its own, and return the nats of all."""
-        found, chunks = torch.zeros(rows, dtype=torch.float64), torch.arange(rows).split(batch)
+        found, chunks = torch.zeros(rows, dtype=torch.float64), torch.split(torch.arange(rows), batch)
         for first in range(0, len(chunks), self.count):
             number = first + self.rank
             chunk = chunks[number % len(chunks)]  # without a chunk of its own it runs too: a model in parts needs all

@@ -7,7 +7,7 @@ from tokenloom.cells import Masked, Uniform
 from tokenloom.models.model import DiffusionModel
 from tokenloom.objectives.base import Objective
 from tokenloom.objectives.head_loss import loss_at
-from tokenloom.oracles.table import Oracle
+from tokenloom.oracles.exact import Oracle
 from tokenloom.posteriors import Denoiser, LeaveOneOut, Posterior
 from tokenloom.process import Process
 from tokenloom.testing.processes import table_for

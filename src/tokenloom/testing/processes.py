@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from tokenloom.objectives.likelihood import nelbo
-from tokenloom.oracles.table import Oracle
+from tokenloom.oracles.exact import Oracle
 from tokenloom.posteriors import Denoiser, LeaveOneOut
 from tokenloom.process import Process
 from tokenloom.testing.couplings import check_coupling

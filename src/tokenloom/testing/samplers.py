@@ -8,7 +8,7 @@ from torch import Tensor
 
 from tokenloom.cells import AbsorbingUniform, Hybrid, Masked, MaskedUniform, MaxCoupling, Uniform
 from tokenloom.drawing.randomness import RowGenerators
-from tokenloom.oracles.table import Oracle
+from tokenloom.oracles.exact import Oracle
 from tokenloom.process import Process
 from tokenloom.samplers.kernel import Corrector, Kernel, Predictor
 from tokenloom.samplers.sampler import Sampler

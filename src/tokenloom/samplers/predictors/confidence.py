@@ -1,12 +1,8 @@
-r"""Confidence order for masked diffusion: at each step the tokens the denoiser is surest of are unmasked.
-
-At time s, floor(L alpha_s) of the free positions are visible; those newly unmasked have the largest score, one of
+r"""Confidence order: at time s, the floor(L alpha_s) free positions that the denoiser is surest of are denoised.
 
     probability   max_k mu_k             margin   the largest minus the second largest             entropy   -H(mu)
 
-or, with a temperature, the largest of score + temperature x Gumbel noise.  The order only looks at what is visible, so
-with exact posteriors and at least L steps, which unmask one position at a time, the law is p_0; a chain of fewer steps
-draws the surest positions together, and at no time in between are the marginals those of MDM.
+is how sure it is, or, with a temperature, the largest of score + temperature x Gumbel noise decides.
 """
 
 import math
@@ -14,23 +10,33 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor
 
-from tokenloom.drawing.randomness import Randomness
+from tokenloom.drawing.categorical import draw_uniform_tokens
+from tokenloom.drawing.randomness import Randomness, uniform
 from tokenloom.posteriors import Denoiser
-from tokenloom.samplers.evaluator import Evaluator
-from tokenloom.samplers.kernel import PREDICTORS, MaskedOnly, Predictor, uniform_pair
+from tokenloom.process import Process
+from tokenloom.samplers.evaluator import Evaluator, LocalPrediction
+from tokenloom.samplers.kernel import PREDICTORS, MaskedOnly, Predictor, UniformOnly, uniform_pair
 from tokenloom.samplers.selection import gumbel, smallest
 from tokenloom.state import Noisy
-from tokenloom.types import PerRow
+from tokenloom.types import Flags, PerPosition, PerRow
+
+Score = Literal["probability", "margin", "entropy"]
 
 
 @PREDICTORS.register("confidence")
 @dataclass(frozen=True)
 class Confidence(MaskedOnly, Predictor):
-    """The surest first."""
+    """The surest first: at each step the tokens the denoiser is surest of are unmasked.
 
-    score: Literal["probability", "margin", "entropy"] = "probability"
+    The order only looks at what is visible, so with exact posteriors and at least L steps, which unmask one position at
+    a time, the law is p_0; a chain of fewer steps draws the surest positions together, and at no time in between are
+    the marginals those of MDM.
+    """
+
+    score: Score = "probability"
     """The confidence of a prediction: its largest probability, the lead of the largest, or minus its entropy."""
     temperature: float = 0.0
     """The scale of Gumbel noise on the order; 0 takes the surest."""
@@ -44,21 +50,64 @@ class Confidence(MaskedOnly, Predictor):
         process, free = evaluate.process, noisy.free
         order, token = uniform_pair(noisy, generator)
         hidden = process.evidence(noisy) == 0
-        # 10 (1 - 0.9) is below 1 in floating point, and means one: 1e-9 lifts it.
-        visible = torch.floor(free.sum(1, keepdim=True) * process.alpha(s)[:, None] + 1e-9).long()
-        count = visible - (free & ~hidden).sum(1, keepdim=True)
-        asked = hidden & (count > 0)
-        local = evaluate(noisy).at(asked, Denoiser)
-        sure = self._score(torch.softmax(local.posterior.logits.float(), -1)).double()
-        doubt = local.where.put(torch.full_like(order, torch.inf), -sure)
-        arriving = local.among(smallest(doubt - self.temperature * gumbel(order), count, order))
+        count = _denoised(process, free, s) - (free & ~hidden).sum(1, keepdim=True)
+        local = evaluate(noisy).at(hidden & (count > 0), Denoiser)
+        doubt = _doubt(local, order, self.score) - self.temperature * gumbel(order)
+        arriving = local.among(smallest(doubt, count, order))
         return process.move_to(noisy, arriving.draw(noisy.tokens, token), s)
 
-    def _score(self, probabilities: Tensor) -> Tensor:
-        if self.score == "probability":
-            return probabilities.amax(-1)
-        if self.score == "entropy":
-            entropy: Tensor = torch.special.entr(probabilities).sum(-1)
-            return -entropy
+
+@PREDICTORS.register("routing")
+@dataclass(frozen=True)
+class Routing(UniformOnly, Predictor):
+    """RDM (Zheng et al.): a bit b^l says which tokens count as denoised, and confidence routes positions in and out.
+
+    At time s the surest positions get b_s = 1.  A position
+
+        b_t = 1 and still chosen      keeps its token                  b_t = 1, no longer      becomes uniform noise
+        b_t = 0 and chosen            draws from the denoiser          b_t = 0, not chosen     alpha_{t|s} x_t + noise
+
+    so it is the bridge `eq:decomposed-udm-bridge` with its Bernoulli routes replaced by a rule: a heuristic, which does
+    not keep the marginals of UDM.  The bits are the sampler's own memory.  A token that a corrector changes counts as
+    noise again, b = 0.
+    """
+
+    exact = False
+
+    def begin(self, process: Process, noisy: Noisy, generator: Randomness | None) -> Flags:
+        return torch.zeros_like(noisy.tokens, dtype=torch.bool)
+
+    def corrected(self, memory: Flags, changed: Flags) -> Flags:
+        return memory & ~changed
+
+    def advance(
+        self, evaluate: Evaluator, noisy: Noisy, s: PerRow, generator: Randomness | None, memory: Flags
+    ) -> tuple[Noisy, Flags]:
+        process, free = evaluate.process, noisy.free
+        branch, token = uniform_pair(noisy, generator)
+        order = uniform(tuple(noisy.tokens.shape), generator, noisy.tokens.device)
+        local = evaluate(noisy).at(free, Denoiser)
+        chosen = smallest(_doubt(local, order, "probability"), _denoised(process, free, s), order)
+        lost = 1 - (noisy.alpha_t / process.alpha(s))[:, None]
+        noised = free & ~chosen & (memory | (branch < lost))
+        tokens = torch.where(noised, draw_uniform_tokens(token, process.vocab_size), noisy.tokens)
+        arriving = local.among(chosen & ~memory)
+        return process.move_to(noisy, arriving.draw(tokens, token), s), chosen
+
+
+def _denoised(process: Process, free: Flags, s: PerRow) -> Int[Tensor, "batch 1"]:
+    """Return floor(L alpha_s); 10 (1 - 0.9) is below 1 in floating point, and means one: 1e-9 lifts it."""
+    return torch.floor(free.sum(1, keepdim=True) * process.alpha(s)[:, None] + 1e-9).long()
+
+
+def _doubt(local: LocalPrediction, order: PerPosition, score: Score) -> Float[Tensor, "batch length"]:
+    """Return minus the score of every predicted position, +inf elsewhere."""
+    probabilities = torch.softmax(local.posterior.logits.float(), -1)
+    if score == "probability":
+        sure = probabilities.amax(-1)
+    elif score == "entropy":
+        sure = -torch.special.entr(probabilities).sum(-1)
+    else:
         first, second = torch.topk(probabilities, 2, dim=-1).values.unbind(-1)
-        return first - second
+        sure = first - second
+    return local.where.put(torch.full_like(order, torch.inf), -sure.double())
