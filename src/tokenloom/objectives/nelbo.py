@@ -34,8 +34,8 @@ class NELBO(Objective):
         continuous_bound(process, predicts).check(process, predicts, hollow)
 
     def representations(self, process: Process) -> tuple[type[Posterior], ...]:
-        kinds: tuple[type[Posterior], ...] = (Denoiser, LeaveOneOut, Score)
-        return tuple(kind for kind in kinds if kind in continuous_bound(process, kind).representations(process))
+        over_tokens = continuous_bound(process, Denoiser).representations(process)
+        return (Denoiser, LeaveOneOut, Score) if process.has_jump_rates else over_tokens
 
     def per_token(self, prediction: Posterior, x_0: Tokens, noisy: Noisy, process: Process) -> PerPosition:
         return continuous_bound(process, type(prediction)).per_token(prediction, x_0, noisy, process)

@@ -143,14 +143,14 @@ class Sampler(Truncation):
     @classmethod
     def restore(cls, record: dict[str, Any]) -> "Sampler":  # type: ignore[override]
         """Build a sampler from its record, the inverse of `record`."""
-        corrector, kept = record["corrector"], Truncation.restore(record["truncation"])
+        corrector = record["corrector"]
         return cls(
             restore(PREDICTORS, record["predictor"]),
             None if corrector is None else restore(CORRECTORS, corrector),
             steps=record["steps"],
             grid=record["grid"],
             show_given=record["show_given"],
-            **{item.name: getattr(kept, item.name) for item in fields(kept)},
+            **vars(Truncation.restore(record["truncation"])),
         )
 
     def times(self) -> Float[Tensor, "times"]:
@@ -158,13 +158,8 @@ class Sampler(Truncation):
         denser near 0, by t = 1 - cos(pi/2 u)."""
         if not isinstance(self.grid, str):
             times = torch.as_tensor(self.grid, dtype=torch.float64)
-            if (
-                times.ndim != 1
-                or len(times) < 2
-                or times[0] != 1
-                or times[-1] != 0
-                or not bool((times.diff() < 0).all())
-            ):
+            falls = times.ndim == 1 and len(times) > 1 and bool((times.diff() < 0).all())
+            if not falls or times[0] != 1 or times[-1] != 0:
                 raise ValueError(f"a grid is a vector of times that falls from 1 to 0, got {times.tolist()}")
             return times
         extra = 0 if self.corrector is None else self.corrector.evaluations
