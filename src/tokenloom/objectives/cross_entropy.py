@@ -18,7 +18,7 @@ from tokenloom.objectives.token_log_probs import denoiser_log_probs, leave_one_o
 from tokenloom.posteriors import Denoiser, LeaveOneOut, Posterior
 from tokenloom.process import Process
 from tokenloom.state import Noisy
-from tokenloom.support.checks import check_shares
+from tokenloom.support.typed import UnitInterval
 from tokenloom.types import PerPosition, PerRow, Tokens
 
 
@@ -31,12 +31,8 @@ class CrossEntropy(Objective):
     cross-entropy.  The minimiser stays what it is.
     """
 
-    weight: float = 0.0
+    weight: UnitInterval = 0.0
     """The w above, in [0, 1]."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_shares(self, "weight")
 
     def representations(self, process: Process) -> tuple[type[Posterior], ...]:
         refuse_causal(self, process)

@@ -18,7 +18,7 @@ from tokenloom.objectives.finite_step import divergence_of_step
 from tokenloom.posteriors import Denoiser, LeaveOneOut, Posterior, Score
 from tokenloom.process import Process
 from tokenloom.state import Noisy
-from tokenloom.support.checks import check_least
+from tokenloom.support.typed import NotNegative
 from tokenloom.types import Flags, PerPosition, PerRow, Tokens
 
 EPS = 1e-2
@@ -58,12 +58,8 @@ class BoundWithCrossEntropy(Objective):
 
     bound: Objective = field(default_factory=NELBO)
     """The bound, by default that of the process."""
-    weight: float = 0.01
+    weight: NotNegative = 0.01
     """The factor of the cross-entropy, at least 0."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_least(self, weight=0)
 
     def check(self, process: Process, predicts: type[Posterior], hollow: bool = False) -> None:
         for part in (self.bound, CrossEntropy()):

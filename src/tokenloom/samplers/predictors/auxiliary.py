@@ -30,6 +30,7 @@ from tokenloom.types import PerPosition, PerRow
 @dataclass(frozen=True)
 class Resampled(Predictor):
     """Resampled auxiliary variable: ReAUDM for an absorbing sequence, MUDM with resampled times.
+    A lifted process has its auxiliary variable redrawn after every step: the reverse Markov chain of the same noise.
 
     A token that x_t and aux reveal is its own x_0 (`eq:carry-over-uniform`), so only the others are predicted.
     """
@@ -54,7 +55,8 @@ class Resampled(Predictor):
 @PREDICTORS.register("mudm")
 @dataclass(frozen=True)
 class MUDM(Predictor):
-    """Transition times driven by an unmodified *masked* network: a chain with the marginals of any other noise.
+    """Transition times on top of a masked network.
+    They are driven by an unmodified *masked* network: a chain with the marginals of any other noise.
 
     With tau redrawn it is the reverse chain of UDM (or of GIDD, with hybrid noise), up to what the redrawn tau forgets.
     Only tokens already lost (tau <= t) are predicted; with tau fixed, only those that arrive.
@@ -101,7 +103,8 @@ class MUDM(Predictor):
 @PREDICTORS.register("dndm")
 @dataclass(frozen=True)
 class DNDM(UniformOnly, Predictor):
-    """DNDM (Chen et al.): transition times with a *plain* denoiser, which does not see them.
+    """Transition times that are drawn once.
+    DNDM (Chen et al.): transition times with a *plain* denoiser, which does not see them.
 
         tau^l with P(tau < t) = 1 - alpha_t, drawn once;   x_s^l ~ mu^l(x_t) where s < tau^l <= t, else x_t^l
 

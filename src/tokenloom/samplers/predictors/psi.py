@@ -23,7 +23,7 @@ from tokenloom.posteriors import Denoiser
 from tokenloom.samplers.evaluator import Evaluator
 from tokenloom.samplers.kernel import PREDICTORS, InDoubt, MaskedOnly, Predictor, uniform_pair
 from tokenloom.state import Noisy
-from tokenloom.support.checks import check_shares
+from tokenloom.support.typed import UnitInterval
 from tokenloom.types import PerRow
 
 
@@ -32,14 +32,10 @@ from tokenloom.types import PerRow
 class Psi(InDoubt, Predictor):
     """kappa bridge + (1 - kappa) forward."""
 
-    kappa: float = 0.95
+    kappa: UnitInterval = 0.95
     """The share of the bridge."""
-    since: float = 1.0
+    since: UnitInterval = 1.0
     """Superpose only at times t up to this; before, the bridge alone."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_shares(self, "kappa", "since")
 
     def step(self, evaluate: Evaluator, noisy: Noisy, s: PerRow, generator: Randomness | None) -> Noisy:
         process = evaluate.process
@@ -57,7 +53,8 @@ class Psi(InDoubt, Predictor):
 @PREDICTORS.register("remasking")
 @dataclass(frozen=True)
 class Remasking(MaskedOnly, Predictor):
-    """ReMDM: masked diffusion in which a visible token may be masked again, with the marginals of MDM.
+    """ReMDM with its schedules.
+    Masked diffusion in which a visible token may be masked again, with the marginals of MDM.
 
         x_t visible:  x_s = mask with probability sigma, else x_t
         x_t masked:   x_s ~ mu with probability (alpha_s - (1 - sigma) alpha_t) / (1 - alpha_t), else masked
@@ -76,9 +73,9 @@ class Remasking(MaskedOnly, Predictor):
 
     schedule: Literal["cap", "rescale", "switch", "loop"] = "rescale"
     """The schedule of sigma, as above."""
-    eta: float = 0.05
+    eta: UnitInterval = 0.05
     """The cap, or the share of sigma_max."""
-    switch: float = 0.55
+    switch: UnitInterval = 0.55
     """The time from which on down the schedule `switch` remasks."""
     loop_start: float = 0.55
     """The time at which the schedule `loop` begins to loop."""
@@ -91,7 +88,6 @@ class Remasking(MaskedOnly, Predictor):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_shares(self, "eta", "switch")
         if not 0 < self.loop_end < self.loop_start < 1:
             raise ValueError(f"a loop needs 0 < loop_end < loop_start < 1, got {self.loop_end} and {self.loop_start}")
 

@@ -22,6 +22,7 @@ from tokenloom.samplers.evaluator import Evaluator
 from tokenloom.samplers.kernel import PREDICTORS, Predictor, uniform_pair
 from tokenloom.samplers.predictors.ancestral import Ancestral
 from tokenloom.state import Noisy
+from tokenloom.support.typed import OpenUnitInterval
 from tokenloom.types import PerPosition, PerRow
 
 SMALLEST_LEVEL = 1e-6
@@ -64,7 +65,9 @@ class FrozenRates(Predictor):
 @PREDICTORS.register("euler")
 @dataclass(frozen=True)
 class Euler(FrozenRates):
-    """Euler steps, of first order: at most one jump per position, with probability f(m) = m, cut at 1."""
+    """Euler steps, of first order.
+    At most one jump per position, with probability f(m) = m, cut at 1.
+    """
 
     def probability(self, expected: PerPosition) -> PerPosition:
         return expected
@@ -73,7 +76,8 @@ class Euler(FrozenRates):
 @PREDICTORS.register("tau-leaping")
 @dataclass(frozen=True)
 class TauLeaping(FrozenRates):
-    """Tau-leaping, with the reject rule: at most one jump per position, with probability f(m) = m exp(-m).
+    """Tau-leaping, with the reject rule.
+    At most one jump per position, with probability f(m) = m exp(-m).
 
     Of N ~ Poisson(m) jumps, N = 0 stays, N = 1 jumps, and N >= 2 is rejected and stays: tokens have no order in which
     jumps could add up (Campbell et al.).
@@ -89,8 +93,8 @@ class TauLeaping(FrozenRates):
 @PREDICTORS.register("gillespie")
 @dataclass(frozen=True)
 class Gillespie(Predictor):
-    """Gillespie's algorithm: the reverse chain jump by jump, in continuous time, exact for the posteriors it is given.
-    It takes about 14 evaluations per position for UDM and one for MDM, whatever the number of steps.
+    """One jump at a time: about 14 evaluations per position for UDM, one for MDM, whatever the number of steps.
+    Gillespie's algorithm: the reverse chain jump by jump, in continuous time, exact for the posteriors it is given.
 
     The rates change with t, so jumps are proposed at a rate that bounds theirs and then thinned.  A position whose
     token may be noise is renewed at most at the rate (log h)' of a Markov chain, or (log m)' of a one-way one, jumps to
@@ -106,15 +110,10 @@ class Gillespie(Predictor):
     grid only says where to stop and look; it does not change the law.
     """
 
-    floor: float = 1e-3
+    floor: OpenUnitInterval = 1e-3
     """The time below which the driver's ancestral steps end the chain."""
 
     needs = "a process whose jump rates have a known integral"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 < self.floor < 1:
-            raise ValueError(f"floor must be in (0, 1), got {self.floor}")
 
     @classmethod
     def supports(cls, process: Process) -> bool:

@@ -7,7 +7,6 @@ By confidence, floor(L alpha_s) free positions are denoised at time s: those wit
 or, with a temperature, the largest of score + temperature x Gumbel noise.
 """
 
-import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -24,6 +23,7 @@ from tokenloom.samplers.evaluator import Evaluator, LocalPrediction
 from tokenloom.samplers.kernel import PREDICTORS, InDoubt, MaskedOnly, Predictor, UniformOnly, uniform_pair
 from tokenloom.samplers.selection import gumbel, smallest
 from tokenloom.state import Noisy
+from tokenloom.support.typed import NotNegative
 from tokenloom.types import Flags, PerPosition, PerRow
 
 Score = Literal["probability", "margin", "entropy"]
@@ -32,7 +32,8 @@ Score = Literal["probability", "margin", "entropy"]
 @PREDICTORS.register("confidence")
 @dataclass(frozen=True)
 class Confidence(MaskedOnly, Predictor):
-    """The surest first: at each step the tokens the denoiser is surest of are unmasked.
+    """The surest first.
+    Confidence order for masked diffusion: at each step the tokens the denoiser is surest of are unmasked.
 
     The order only looks at what is visible, so with exact posteriors and at least L steps, which unmask one position at
     a time, the law is p_0; a chain of fewer steps draws the surest positions together, and at no time in between are
@@ -41,13 +42,8 @@ class Confidence(MaskedOnly, Predictor):
 
     score: Score = "probability"
     """The confidence of a prediction: its largest probability, the lead of the largest, or minus its entropy."""
-    temperature: float = 0.0
+    temperature: NotNegative = 0.0
     """The scale of Gumbel noise on the order; 0 takes the surest."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 <= self.temperature < math.inf:
-            raise ValueError(f"temperature must be in [0, inf), got {self.temperature}")
 
     def step(self, evaluate: Evaluator, noisy: Noisy, s: PerRow, generator: Randomness | None) -> Noisy:
         process, free = evaluate.process, noisy.free
@@ -63,7 +59,8 @@ class Confidence(MaskedOnly, Predictor):
 @PREDICTORS.register("routing")
 @dataclass(frozen=True)
 class Routing(UniformOnly, Predictor):
-    """RDM (Zheng et al.): a bit b^l says which tokens count as denoised, and confidence routes positions in and out.
+    """Confidence decides what is denoised.
+    RDM (Zheng et al.): a bit b^l says which tokens count as denoised, and confidence routes positions in and out.
 
     At time s the surest positions get b_s = 1.  A position
 
@@ -101,7 +98,8 @@ class Routing(UniformOnly, Predictor):
 @PREDICTORS.register("planned")
 @dataclass(frozen=True)
 class Planned(InDoubt, Predictor):
-    """Planned denoising (Liu et al.): a planner says which tokens are noise, a denoiser what to put there instead.
+    """Positions by the planner, tokens by the leave-one-out posterior.
+    Planned denoising (Liu et al.): a planner says which tokens are noise, a denoiser what to put there instead.
 
     The denoiser of a uniform process factors (`eq:planned-factorized-denoiser`) as mu = (1 - a) [. = x_t] + a d, where
 
