@@ -172,7 +172,9 @@ class _HeadLoss(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         size = max(features.shape[1] // HEAD_SHARE, CHUNK_ELEMENTS // len(weight), 1)
         per_row = torch.empty(len(features), device=features.device, dtype=weights.dtype)
-        to_features, to_head = torch.zeros_like(features), _HeadGradient(weight, bias)
+        wide = torch.promote_types(weight.dtype, torch.float32)  # of sums over chunks
+        to_features, to_bias = torch.zeros_like(features), torch.zeros_like(bias, dtype=wide)
+        to_weight: Tensor | None = None
         for start in range(0, len(features), size):
             part = slice(start, start + size)
             output = torch.nn.functional.linear(features[part], weight, bias)
@@ -181,8 +183,10 @@ class _HeadLoss(torch.autograd.Function):
                 per_row[rows] = _loss_and_slope(output[piece], row_loss, rows, weights, needed)
             if needed:  # the output is its own gradient by now
                 to_features[part] = (output @ weight.to(output.dtype)).to(features.dtype)
-                to_head.add(output, features[part])
-        ctx.save_for_backward(to_features, *to_head.total())
+                to_weight = _added(to_weight, output, features[part], wide)
+                to_bias.add_(output.sum(0))
+        to_weight = torch.zeros_like(weight) if to_weight is None else to_weight
+        ctx.save_for_backward(to_features, to_weight.to(weight.dtype), to_bias.to(bias.dtype))
         ctx.mark_non_differentiable(per_row)
         return (weights * per_row).sum(), per_row
 
@@ -205,26 +209,10 @@ def _loss_and_slope(output: Tensor, row_loss: RowLoss, rows: slice, weights: Ten
     return losses.detach()
 
 
-class _HeadGradient:
-    """The gradient of the head, chunk by chunk: products in the precision of the forward pass, sums in float32."""
-
-    def __init__(self, weight: Tensor, bias: Tensor) -> None:
-        self.weight, self.bias = weight, bias
-        self.wide = torch.promote_types(weight.dtype, torch.float32)
-        self.to_weight: Tensor | None = None
-        self.to_bias = torch.zeros_like(bias, dtype=self.wide)
-
-    def add(self, slope: Tensor, features: Tensor) -> None:
-        """Add the gradient of a chunk."""
-        if self.to_weight is None:
-            self.to_weight = (slope.T @ features.to(slope.dtype)).to(self.wide)
-        elif slope.dtype == self.wide == features.dtype:
-            self.to_weight.addmm_(slope.T, features)  # no second tensor of the head's size
-        else:
-            self.to_weight.add_(slope.T @ features.to(slope.dtype))
-        self.to_bias.add_(slope.sum(0))
-
-    def total(self) -> tuple[Tensor, Tensor]:
-        """Return the gradients of weight and bias, in their precision."""
-        to_weight = torch.zeros_like(self.weight) if self.to_weight is None else self.to_weight
-        return to_weight.to(self.weight.dtype), self.to_bias.to(self.bias.dtype)
+def _added(total: Tensor | None, slope: Tensor, features: Tensor, wide: torch.dtype) -> Tensor:
+    """Add the gradient of the head's weight in a chunk: the product in the precision of the forward pass."""
+    if total is None:
+        return (slope.T @ features.to(slope.dtype)).to(wide)
+    if slope.dtype == wide == features.dtype:
+        return total.addmm_(slope.T, features)  # no second tensor of the head's size
+    return total.add_(slope.T @ features.to(slope.dtype))
