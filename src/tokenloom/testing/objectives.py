@@ -68,7 +68,8 @@ def _check_split(objective: Objective, process: Process, kind: type[Posterior], 
     generator = torch.Generator().manual_seed(1)
     x_0 = Oracle(table_for(process), process).sample(16, generator)
     sizes = (process.vocab_size, process.input_states, x_0.shape[1])
-    network = DiT(TransformerConfig(*sizes, width=8, depth=1, heads=1, absorbing=process.shows_auxiliary))
+    config = TransformerConfig(*sizes, width=8, depth=1, heads=1, dropout=0.0, absorbing=process.shows_auxiliary)
+    network = DiT(config)
     for parameter in network.head.parameters():
         nn.init.normal_(parameter, generator=generator)
     noisy = process.corrupted(x_0, objective.times(torch.full((16,), 0.5, dtype=torch.float64)), generator, None)
