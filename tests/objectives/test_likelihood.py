@@ -11,8 +11,9 @@ import tokenloom as tl
 from tests import brute
 from tests.exact_network import ExactChain
 from tests.laws.exact_cases import price_of_the_start
+from tests.samplers.helpers import network as small_network
 from tokenloom.data.markov import markov_chain
-from tokenloom.nn import DiT, TransformerConfig
+from tokenloom.nn import TransformerConfig
 from tokenloom.objectives.grouped_ratio import grouped_ratio, widening
 from tokenloom.objectives.time_integral import Times, group_levels
 from tokenloom.posteriors import Posterior
@@ -209,10 +210,7 @@ def test_dropout_is_off_while_a_model_is_scored_and_back_on_after() -> None:
 def test_the_figure_does_not_depend_on_the_batch(kind: Callable[..., tl.Process]) -> None:
     """One seed, 10 sequences of 3 times in batches of 1, 16 and 64: exactly the same noise, the same nats to 1e-6."""
     process = kind(5)
-    torch.manual_seed(2)
-    inner = DiT(TransformerConfig(5, process.num_states, 8, 16, 1, 2, 8, 0.0))
-    for parameter in inner.parameters():
-        nn.init.normal_(parameter, std=0.3)
+    inner = small_network(process, 8)
     x_0 = torch.randint(0, 5, (10, 8), generator=torch.Generator().manual_seed(5))
     figures, shown, calls = [], [], list[tuple[Tensor, Tensor]]()
 

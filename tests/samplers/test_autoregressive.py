@@ -13,7 +13,7 @@ from tests.exact_network import ExactChain
 from tests.samplers.helpers import K, generator
 from tests.statistics import assert_frequencies, sequence_counts
 from tokenloom.posteriors import OverTokens, Posterior
-from tokenloom.samplers import Autoregressive, GreedyTail
+from tokenloom.samplers import Autoregressive
 
 L, ROWS = 3, 20_000
 INITIAL, TRANSITION = torch.tensor([0.6, 0.3, 0.1]).double(), brute.random_pi(K, K, seed=4)
@@ -69,13 +69,3 @@ def test_it_is_asked_for_by_name_by_object_or_not_at_all() -> None:
     expected = tl.sample(chain(), 20, length=L, generator=generator())
     for sampler in ("ancestral", "autoregressive", Autoregressive()):
         assert torch.equal(tl.sample(chain(), 20, length=L, sampler=sampler, generator=generator()), expected)
-
-
-def test_what_does_not_go_from_left_to_right_is_refused() -> None:
-    given = torch.zeros(L, dtype=torch.int64), torch.ones(L, dtype=torch.bool)
-    with pytest.raises(ValueError, match="a causal model has no corrector"):
-        tl.sample(chain(), 1, length=L, corrector="informed")
-    with pytest.raises(ValueError, match="reads given tokens clean, got show_given='noised'; leave it at auto"):
-        tl.Sampler(show_given="noised").run(chain(), 1, length=L, given=given)
-    with pytest.raises(ValueError, match="greedy-tail needs a model that sees every position"):
-        tl.sample(chain(), 1, length=L, sampler=GreedyTail(Autoregressive()))

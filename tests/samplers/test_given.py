@@ -189,13 +189,6 @@ def test_a_prompt_is_its_tokens_given(process: tl.Process, prompt: str) -> None:
     assert len(prompted.tokens.unique(dim=0)) > 1  # type: ignore[no-untyped-call]
 
 
-def test_wrong_prompts_get_a_sentence() -> None:
-    with pytest.raises(ValueError, match="the prompt has 5 tokens, but a sequence has 4; shorten it"):
-        tl.sample(speller(tl.Masked(4)), 1, length=4, prompt="abcda")
-    with pytest.raises(ValueError, match=r"the character 'z' .* is not in the alphabet of 4 characters"):
-        tl.sample(speller(tl.Masked(4)), 1, length=4, prompt="az")
-
-
 @biased
 def test_the_bundled_text_model_continues_a_prompt() -> None:
     made = tl.load("shakespeare-udm-loo")
