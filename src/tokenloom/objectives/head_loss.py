@@ -12,7 +12,6 @@ whose weights are known beforehand.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import torch
@@ -108,8 +107,13 @@ def loss_at(
     features = model.body(noisy).flatten(0, 1)
     rows = replace(noisy, evidence=model.process.evidence(noisy)).each_position()
     weights = weights.flatten()
-    row_loss = partial(_row_loss, model, objective, x_0.reshape(-1, 1), rows)
-    open_rows = _open_rows(rows, model)
+    clean, open_rows = x_0.reshape(-1, 1), _open_rows(rows, model)
+
+    def row_loss(logits: Tensor, part: slice | Tensor) -> Tensor:
+        state = rows.sequences(part)
+        prediction = model.interpret(logits.unsqueeze(1), state)
+        return objective.per_token(prediction, clean[part], state, model.process).squeeze(1)
+
     if open_rows is None:
         mean, per_token = head_loss(features, head, row_loss, weights)
         return Loss(mean, per_token.view_as(x_0))
@@ -118,15 +122,6 @@ def loss_at(
     )
     per_token = _settled_losses(rows, open_rows, len(head.weight), row_loss, features).index_copy(0, open_rows, losses)
     return Loss(mean + (weights * per_token).sum() - (weights[open_rows] * losses).sum(), per_token.view_as(x_0))
-
-
-def _row_loss(
-    model: Model, objective: Objective | PriorTerm, clean: Tensor, rows: Noisy, logits: Tensor, part: slice | Tensor
-) -> Tensor:
-    """Return the losses of some rows, from their logits."""
-    state = rows.sequences(part)
-    prediction = model.interpret(logits.unsqueeze(1), state)
-    return objective.per_token(prediction, clean[part], state, model.process).squeeze(1)
 
 
 def _open_rows(rows: Noisy, model: Model) -> Int[Tensor, "rows"] | None:

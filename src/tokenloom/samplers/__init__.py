@@ -21,7 +21,7 @@ from tokenloom.samplers.kernel import Kernel as Kernel
 from tokenloom.samplers.kernel import Predictor as Predictor
 from tokenloom.samplers.kernel import uniform_pair as uniform_pair
 from tokenloom.samplers.predictors.ancestral import Ancestral as Ancestral
-from tokenloom.samplers.predictors.autoregressive import Autoregressive as Autoregressive
+from tokenloom.samplers.predictors.ancestral import Autoregressive as Autoregressive
 from tokenloom.samplers.predictors.auxiliary import DNDM as DNDM
 from tokenloom.samplers.predictors.auxiliary import MUDM as MUDM
 from tokenloom.samplers.predictors.auxiliary import Resampled as Resampled
