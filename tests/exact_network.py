@@ -1,7 +1,7 @@
-"""Exact posteriors from a table p_0, the tokens and their evidence, and nothing else: a network for every process."""
+"""Exact networks: of a table p_0 for every process, from the tokens and their evidence; of a Markov chain, causal."""
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 
 def from_evidence(p0: Tensor, tokens: Tensor, evidence: Tensor) -> tuple[Tensor, Tensor]:
@@ -34,3 +34,17 @@ class ExactNetwork:
 
     def __call__(self, tokens: Tensor, time: Tensor, evidence: Tensor) -> Tensor:
         return from_evidence(self.p0, tokens, evidence)[1].log() + self.off
+
+
+class ExactChain(nn.Module):
+    """p(x^l | x^{l-1}) of a Markov chain, whatever stands at l and after it."""
+
+    causal = True
+
+    def __init__(self, initial: Tensor, transition: Tensor) -> None:
+        super().__init__()
+        self.initial, self.transition = initial, transition
+
+    def forward(self, tokens: Tensor, time: Tensor) -> Tensor:
+        first = self.initial.log().expand(len(tokens), 1, -1)
+        return torch.cat([first, self.transition.log()[tokens[:, :-1]]], 1)

@@ -28,7 +28,7 @@ from tests.laws.exact_cases import (
 from tests.laws.grid import P0, TABLES, K, L
 from tests.laws.helpers import assert_close
 from tokenloom.objectives import FiniteStep, JumpNELBO, MarkovNELBO, Objective, PriorTerm, RateNELBO
-from tokenloom.objectives.prior_term import leaves_signal, needs_no_network
+from tokenloom.objectives.nelbo import Bound, needs_no_network
 from tokenloom.posteriors import Posterior
 
 
@@ -81,7 +81,7 @@ def test_prior_term_completes_the_bound_where_signal_is_left_at_the_end(
     bound = integral(process, objective, predicts)
     x_0 = brute.sequences(K, L)
     price = prior_price(process, x_0, predicts).sum(-1)
-    assert leaves_signal(process)
+    assert Bound.of(process, predicts).prior is not None
     assert float(price.max()) > 1e-4
     assert bound + float((P0.flatten() * price).sum()) == pytest.approx(
         ENTROPY + price_of_the_start(P0, pi, eps), abs=1e-4
@@ -105,7 +105,7 @@ def test_prior_divergence_is_the_sum_over_states_it_stands_for(eps: float) -> No
 def test_prior_term_is_0_where_no_signal_is_left(process: tl.Process) -> None:
     x_0 = brute.sequences(K, L)
     nothing = torch.zeros(len(x_0), L, dtype=torch.float64)
-    assert not leaves_signal(process)
+    assert Bound.of(process, tl.Denoiser).prior is None
     if needs_no_network(process):
         assert_close(PriorTerm().closed_form(x_0, process, None), nothing)
         return

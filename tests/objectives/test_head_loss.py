@@ -11,6 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import tokenloom as tl
 from tests.objectives.trained import TRAINED, built
+from tests.samplers.helpers import network as small_network
 from tokenloom import objectives
 from tokenloom.cells import PROCESSES
 from tokenloom.models.model import DiffusionModel
@@ -67,7 +68,7 @@ def batch(case: Case) -> tuple[Tensor, Tensor]:
     return x_0, 0.05 + 0.9 * torch.rand(B, generator=generator)
 
 
-def gradients(model: DiffusionModel, mean: Tensor) -> list[Tensor]:
+def gradients(model: nn.Module, mean: Tensor) -> list[Tensor]:
     parameters = list(model.parameters())
     return [
         torch.zeros_like(parameter) if slope is None else slope
@@ -210,22 +211,6 @@ class Surprise(objectives.Objective):
         return -prediction.log_probs.gather(-1, x_0.unsqueeze(-1)).squeeze(-1).double()
 
 
-class Split(nn.Module):
-    """Features and a linear head."""
-
-    def __init__(self, states: int, outputs: int) -> None:
-        super().__init__()
-        self.embedding, self.head = nn.Embedding(states, 8), nn.Linear(8, outputs)
-
-    def features(self, tokens: Tensor, time: Tensor) -> Tensor:
-        found: Tensor = self.embedding(tokens) + time[:, None, None].float()
-        return found
-
-    def forward(self, tokens: Tensor, time: Tensor) -> Tensor:
-        logits: Tensor = self.head(self.features(tokens, time))
-        return logits
-
-
 @pytest.mark.parametrize("given", [False, True])
 @pytest.mark.parametrize("predicts", [tl.Denoiser, tl.LeaveOneOut])
 @pytest.mark.parametrize("process", [tl.Masked(5), tl.Masked(5, mask_id=2), tl.Uniform(5)], ids=str)
@@ -233,15 +218,14 @@ def test_an_objective_of_one_s_own_costs_the_same_whether_the_network_splits_or_
     process: tl.Process, predicts: type[Posterior], given: bool
 ) -> None:
     """Visible tokens and ids that clean data cannot hold are read alike, whatever an objective does about them."""
-    torch.manual_seed(0)
-    network = Split(process.num_states, 5)
+    network = small_network(process, 6).eval()
     x_0 = torch.randint(3, 5, (8, 6), generator=torch.Generator().manual_seed(1))
     t, flags = torch.linspace(0.05, 0.95, 8), torch.arange(6).expand(8, 6) < 2 if given else None
     losses = []
     for called in (network, lambda tokens, time: network(tokens, time)):
         model = DiffusionModel(called, process, predicts=predicts)
         loss = head_loss.training_loss(model, Surprise(), x_0, t, torch.Generator().manual_seed(2), flags)
-        losses.append((loss, torch.autograd.grad(loss.mean, list(network.parameters()))))
+        losses.append((loss, gradients(network, loss.mean)))
     (split, split_slopes), (whole, whole_slopes) = losses
     torch.testing.assert_close(split.mean, whole.mean, rtol=1e-6, atol=1e-6)
     torch.testing.assert_close(split.per_token, whole.per_token, rtol=1e-6, atol=1e-6)

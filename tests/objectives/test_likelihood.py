@@ -9,9 +9,11 @@ from torch import Tensor, nn
 
 import tokenloom as tl
 from tests import brute
+from tests.exact_network import ExactChain
 from tests.laws.exact_cases import price_of_the_start
+from tests.samplers.helpers import network as small_network
 from tokenloom.data.markov import markov_chain
-from tokenloom.nn import DiT, TransformerConfig
+from tokenloom.nn import TransformerConfig
 from tokenloom.objectives.grouped_ratio import grouped_ratio, widening
 from tokenloom.objectives.time_integral import Times, group_levels
 from tokenloom.posteriors import Posterior
@@ -179,25 +181,11 @@ def test_a_ratio_over_groups_by_hand() -> None:
     assert error == pytest.approx(2 / 5 * widening(torch.tensor([-1.0, 1]).double()))
 
 
-class Chain(nn.Module):
-    """The exact causal network of a Markov chain."""
-
-    causal = True
-
-    def __init__(self, initial: Tensor, transition: Tensor) -> None:
-        super().__init__()
-        self.initial, self.transition = initial, transition
-
-    def forward(self, tokens: Tensor, time: Tensor) -> Tensor:
-        first = self.initial.log().expand(len(tokens), 1, -1)
-        return torch.cat([first, self.transition.log()[tokens[:, :-1]]], 1)
-
-
 def test_a_causal_model_is_scored_exactly() -> None:
     chain = markov_chain(5, 2)
     oracle = tl.MarkovOracle(*chain, 8, tl.Uniform(5))
     x_0 = oracle.sample(50, torch.Generator().manual_seed(1))
-    found = tl.nelbo(tl.DiffusionModel(Chain(*chain), tl.LeftToRight(5)), x_0, samples=7)
+    found = tl.nelbo(tl.DiffusionModel(ExactChain(*chain), tl.LeftToRight(5)), x_0, samples=7)
     nats = -oracle.log_likelihood(x_0)
     assert found.nats == pytest.approx(float(nats.mean()), abs=1e-10)
     plain = float(nats.std()) / math.sqrt(50)
@@ -218,38 +206,25 @@ def test_dropout_is_off_while_a_model_is_scored_and_back_on_after() -> None:
     assert tl.nelbo(model.eval(), x_0).nats == figures[0]
 
 
-class Recorder(nn.Module):
-    """A network that keeps what it was shown."""
-
-    def __init__(self, inner: DiT) -> None:
-        super().__init__()
-        self.inner = inner
-        self.tokens: list[Tensor] = []
-        self.times: list[Tensor] = []
-
-    def forward(self, tokens: Tensor, time: Tensor) -> Tensor:
-        self.tokens.append(tokens)
-        self.times.append(time)
-        logits: Tensor = self.inner(tokens, time)
-        return logits
-
-
 @pytest.mark.parametrize("kind", [tl.Uniform, tl.Masked])
 def test_the_figure_does_not_depend_on_the_batch(kind: Callable[..., tl.Process]) -> None:
     """One seed, 10 sequences of 3 times in batches of 1, 16 and 64: exactly the same noise, the same nats to 1e-6."""
     process = kind(5)
-    torch.manual_seed(2)
-    inner = DiT(TransformerConfig(5, process.num_states, 8, 16, 1, 2, 8, 0.0))
-    for parameter in inner.parameters():
-        nn.init.normal_(parameter, std=0.3)
+    inner = small_network(process, 8)
     x_0 = torch.randint(0, 5, (10, 8), generator=torch.Generator().manual_seed(5))
-    figures, shown = [], []
+    figures, shown, calls = [], [], list[tuple[Tensor, Tensor]]()
+
+    def network(tokens: Tensor, time: Tensor) -> Tensor:
+        calls.append((tokens, time))
+        logits: Tensor = inner(tokens, time)
+        return logits
+
+    model = tl.DiffusionModel(network, process, predicts=tl.Denoiser)
     for batch in (1, 16, 64):
-        network = Recorder(inner)
-        model = tl.DiffusionModel(network, process, predicts=tl.Denoiser)
+        calls.clear()
         figures.append(tl.nelbo(model, x_0, 3, generator=torch.Generator().manual_seed(6), batch=batch))
-        shown.append((torch.cat(network.tokens), torch.cat(network.times)))
-        assert len(network.tokens[0]) == min(batch, 30)
+        shown.append([torch.cat(part) for part in zip(*calls, strict=True)])
+        assert len(calls[0][0]) == min(batch, 30)
         assert float(figures[-1].per_sequence.mean()) == pytest.approx(figures[-1].nats, rel=1e-12)
     for figure, (tokens, times) in zip(figures[1:], shown[1:], strict=True):
         assert torch.equal(tokens, shown[0][0])

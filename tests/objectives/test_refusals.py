@@ -76,7 +76,7 @@ def test_a_network_s_wrong_output_is_named(logits: Tensor, sentence: str, as_a_u
     ("make_objective", "sentence"),
     [
         (lambda: FiniteStep(0), "steps must be at least 1, got 0"),
-        (lambda: BoundWithCrossEntropy(weight=-1.0), "weight must not be negative, got -1.0"),
+        (lambda: BoundWithCrossEntropy(weight=-1.0), r"weight must be in \[0, inf\), got -1"),
     ],
 )
 def test_wrong_options_are_named(make_objective: Callable[[], Objective], sentence: str) -> None:

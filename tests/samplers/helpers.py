@@ -16,6 +16,7 @@ from tests import brute
 from tests.laws.helpers import EXACT
 from tests.statistics import assert_frequencies, sequence_counts
 from tokenloom.cells import PROCESSES as REGISTERED
+from tokenloom.nn import CausalTransformer, DiT, TransformerConfig
 from tokenloom.posteriors import Posterior
 from tokenloom.samplers import CORRECTORS, PREDICTORS, Corrector, Evaluator, Kernel, Predictor
 
@@ -129,6 +130,17 @@ def supported(kernel: type[Kernel], cells: list[Cell] = PROCESSES) -> list[Cell]
 
 def oracle(kind: Cell, predicts: type[Posterior] = tl.Denoiser, p0: Tensor = P0) -> tl.Oracle:
     return tl.Oracle(p0, process_of(kind, length=p0.ndim), predicts=predicts)
+
+
+def network(process: tl.Process, length: int, **options: Any) -> DiT | CausalTransformer:
+    """A small network for a process, its head away from zero."""
+    torch.manual_seed(0)
+    sizes = (process.vocab_size, process.input_states, length, 16, 1, 2, 8)
+    kind, time = (CausalTransformer, False) if process.sequential else (DiT, True)
+    config = TransformerConfig(*sizes, **{"time": time, "absorbing": process.shows_auxiliary} | options)
+    made = kind(config)
+    torch.nn.init.normal_(made.head.weight)  # type: ignore[arg-type]
+    return made
 
 
 def product(each: Tensor) -> Tensor:

@@ -9,6 +9,9 @@ from torch import Tensor
 
 import tokenloom as tl
 from tests.samplers.helpers import K, oracle
+from tests.samplers.test_autoregressive import chain
+from tests.samplers.test_given import speller
+from tokenloom.samplers import Autoregressive, GreedyTail
 
 UNIFORM, MASKED = oracle(tl.Uniform), oracle(tl.Masked)
 ONES = torch.ones(2, dtype=torch.bool)
@@ -75,6 +78,13 @@ CASES: list[tuple[str, Callable[[], object], str]] = [
     ("flags that are numbers", lambda: tl.sample(UNIFORM, 2, given=(torch.zeros(2).long(), torch.ones(2))), "flags of given must be a bool mask, got torch.float32"),
     ("a given token that does not exist", lambda: tl.sample(UNIFORM, 1, given=tokens_given(0, 3)), r"token ids in 0..2, got 3"),
     ("a given mask", lambda: tl.sample(MASKED, 1, given=tokens_given(0, 3)), r"token ids in 0..2, got 3"),
+    ("a prompt that is too long", lambda: tl.sample(speller(tl.Masked(4)), 1, length=4, prompt="abcda"), "the prompt has 5 tokens, but a sequence has 4; shorten it"),
+    ("a prompt of another alphabet", lambda: tl.sample(speller(tl.Masked(4)), 1, length=4, prompt="az"), "the character 'z' .* is not in the alphabet of 4 characters"),
+    ("a score where nothing is left of the signal", lambda: tl.sample(oracle(tl.Uniform, tl.Score), 2, steps=2), "every state has the same score, which says nothing of x_0"),
+    ("a corrector of a causal model", lambda: tl.sample(chain(), 1, length=3, corrector="informed"), "a causal model has no corrector"),
+    ("given tokens that a causal model would see noised", lambda: tl.Sampler(show_given="noised").run(chain(), 1, length=3, given=tokens_given(0, 0, 0)), "reads given tokens clean, got show_given='noised'; leave it at auto"),
+    ("a tail of a causal model", lambda: tl.sample(chain(), 1, length=3, sampler=GreedyTail(Autoregressive())), "greedy-tail needs a model that sees every position"),
+    ("the most probable sequence of a causal model", lambda: tl.Sampler().run(chain(), 1, length=4, until=lambda tokens, rows: rows < 0), "until needs a model that predicts all positions at once"),
     ("a generator elsewhere", lambda: tl.sample(UNIFORM, 1, generator=tl.RowGenerators([], "meta")), "the generator is on meta but the model is on cpu; make one there"),
     ("generators for other rows", lambda: tl.sample(UNIFORM, 3, generator=tl.RowGenerators([0, 1])), "there are generators for 2 rows, but the batch has 3"),
 ]  # fmt: skip

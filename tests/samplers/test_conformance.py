@@ -18,7 +18,6 @@ import tokenloom as tl
 from tests import brute
 from tests.samplers import helpers
 from tests.samplers.helpers import CELLS, EXTREMES, KERNELS, PROCESSES, Cell, generator, kernel_of, process_of
-from tokenloom.nn import CausalTransformer, DiT, TransformerConfig
 from tokenloom.samplers import CORRECTORS, PREDICTORS, Predictor
 
 K, L, ROWS, STEPS = 4, 3, 12, 4
@@ -110,15 +109,6 @@ def plain(kind: Cell, shown: list[int] | None = None) -> tl.DiffusionModel:
         return logits.roll(1, 1) if process.sequential else logits
 
     return tl.DiffusionModel(network, process, predicts=tl.Denoiser)
-
-
-@cache
-def network(states: int, absorbing: bool, causal: bool) -> DiT | CausalTransformer:
-    torch.manual_seed(0)
-    kind = CausalTransformer if causal else DiT
-    made = kind(TransformerConfig(K, states, L, 16, 1, 2, 8, time=not causal, absorbing=absorbing))
-    torch.nn.init.normal_(made.head.weight)  # type: ignore[arg-type]
-    return made.eval()
 
 
 @every_run
@@ -258,7 +248,7 @@ def test_given_positions_come_out_as_given_and_stay_so_when_shown_clean(run: Run
 def test_a_network_draws_like_a_callable(run: Run) -> None:
     """The network only computes the logits that are drawn from, the callable all of them."""
     process = made(run.kind)
-    inner = network(process.input_states, process.shows_auxiliary, process.sequential)
+    inner = helpers.network(process, L).eval()
     first, second = (
         run.sampler().run(model, ROWS if run.has_budget else 2, length=L, generator=generator())
         for model in (

@@ -10,19 +10,10 @@ import pytest
 import torch
 
 import tokenloom as tl
-from tests.samplers.helpers import SEQUENCES, Cell, K, generator, oracle, states, supported
-from tokenloom.nn import DiT, TransformerConfig
+from tests.samplers.helpers import SEQUENCES, Cell, K, generator, network, oracle, states, supported
 from tokenloom.samplers import CORRECTORS, PREDICTORS, Evaluator, Predictor
 
 UNIFORM, MASKED = oracle(tl.Uniform), oracle(tl.Masked)
-
-
-def network(states: int = K, dropout: float = 0.1, time: bool = True, absorbing: bool = False) -> DiT:
-    torch.manual_seed(0)
-    config = TransformerConfig(K, states, 4, 16, 1, 2, 8, dropout=dropout, time=time, absorbing=absorbing)
-    made = DiT(config)
-    torch.nn.init.normal_(made.head.weight)  # type: ignore[arg-type]
-    return made
 
 
 # ------------------------------------------------------------------------------------------------ budget and grid
@@ -63,7 +54,7 @@ def test_dropout_is_off_where_the_network_is_asked_and_its_owners_mode_is_back_b
     kind: Cell, sampler: str, training: bool
 ) -> None:
     """Of every module, also where another process borrows the network, and after the owner has changed the mode."""
-    inner = network(kind(K).input_states, dropout=0.9).train(training)
+    inner = network(kind(K), 4, dropout=0.9).train(training)
     inner.blocks[0].eval()
     model = tl.DiffusionModel(inner, kind(K), predicts=tl.Denoiser)
     modes, evaluated = [module.training for module in inner.modules()], list[bool]()
@@ -82,7 +73,7 @@ def test_dropout_is_off_where_the_network_is_asked_and_its_owners_mode_is_back_b
 
 
 def test_the_mode_is_restored_when_the_network_fails() -> None:
-    inner = network()
+    inner = network(tl.Uniform(K), 4)
     inner.blocks[0].register_forward_hook(lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         tl.sample(tl.DiffusionModel(inner, tl.Uniform(K)), 2, steps=2)
@@ -91,14 +82,14 @@ def test_the_mode_is_restored_when_the_network_fails() -> None:
 
 @pytest.mark.parametrize("context", [torch.inference_mode, torch.no_grad, torch.enable_grad])
 def test_sampling_is_the_same_in_every_gradient_mode(context: Callable[[], AbstractContextManager[None]]) -> None:
-    model = tl.DiffusionModel(network(), tl.Uniform(K))
+    model = tl.DiffusionModel(network(tl.Uniform(K), 4), tl.Uniform(K))
     expected = tl.sample(model, 8, steps=4, generator=generator())
     with context():
         assert torch.equal(tl.sample(model, 8, steps=4, generator=generator()), expected)
 
 
 def test_samples_can_be_trained_on() -> None:
-    inner = network()
+    inner = network(tl.Uniform(K), 4)
     tokens = tl.sample(tl.DiffusionModel(inner, tl.Uniform(K)), 8, steps=4)
     loss = inner(tokens, torch.ones(8)).logsumexp(-1).sum()
     (gradient,) = torch.autograd.grad(loss, inner.embedding.table.weight)  # type: ignore[arg-type,union-attr]
@@ -109,7 +100,7 @@ def test_samples_can_be_trained_on() -> None:
 
 
 def test_a_run_that_is_left_asks_the_network_no_more_and_its_steps_stay_as_they_were() -> None:
-    inner, calls = network(), list[int]()
+    inner, calls = network(tl.Uniform(K), 4), list[int]()
     inner.blocks[0].register_forward_pre_hook(lambda *_: calls.append(1))
     model = tl.DiffusionModel(inner, tl.Uniform(K))
     run, seen = tl.Sampler(steps=8).steps(model, 30, generator=generator()), list[tuple[tl.Step, torch.Tensor]]()
@@ -130,7 +121,7 @@ def test_a_run_that_is_left_asks_the_network_no_more_and_its_steps_stay_as_they_
 @pytest.mark.usefixtures("as_a_user")
 def test_timeless_masked_network_is_not_asked_again_where_nothing_changed() -> None:
     """48 steps over 4 positions: a row is evaluated afresh only after it changed, and tokens are as with asking."""
-    inner = network(K + 1, time=False).eval()
+    inner = network(tl.Masked(K), 4, time=False).eval()
     model = tl.DiffusionModel(inner, tl.Masked(K), predicts=tl.Denoiser)
     run = tl.Sampler(steps=48).steps(model, 16, generator=generator())
     changes = torch.stack([step.changed.any(1) for step in run]).sum(0)
@@ -144,7 +135,7 @@ def test_timeless_masked_network_is_not_asked_again_where_nothing_changed() -> N
 @pytest.mark.parametrize("sampler", ["reaudm", "ancestral"])
 def test_timeless_network_is_asked_again_where_only_the_absorbing_sequence_changed(sampler: str) -> None:
     """The prediction of every step is that of a network asked afresh."""
-    inner = network(K, time=False, absorbing=True).eval()
+    inner = network(tl.AbsorbingUniform(K), 4, time=False).eval()
     model = tl.DiffusionModel(inner, tl.AbsorbingUniform(K), predicts=tl.Denoiser)
     for step in tl.Sampler.parse(sampler, steps=6).steps(model, 20, generator=generator()):
         fresh = Evaluator(model, None, 20)(step.before).everywhere(tl.Denoiser)

@@ -52,12 +52,6 @@ def test_ancestral_step_has_the_marginals_of_the_reverse_chain(
     check_step(sampler, oracle(kind, predicts), start.sequences(keep), alpha_s, law)
 
 
-@pytest.mark.parametrize("through", ["plug-in", "marginalised"])
-def test_a_score_cannot_begin_a_chain_where_nothing_is_left_of_the_signal(through: str) -> None:
-    with pytest.raises(ValueError, match="says nothing of x_0"):
-        tl.sample(oracle(tl.Uniform, tl.Score), 2, steps=2, sampler=f"ancestral:through={through}")
-
-
 @pytest.mark.parametrize("kind", supported(PREDICTORS["psi"], CELLS))
 @pytest.mark.parametrize(("kappa", "since"), [(0.0, 1.0), (0.4, 1.0), (1.0, 1.0), (0.4, 0.7)])
 @pytest.mark.parametrize(("alpha_s", "alpha_t"), STEPS[:2])

@@ -6,7 +6,6 @@ from torch import Tensor
 
 import tokenloom as tl
 from tests.samplers.helpers import P0, Cell, K, oracle
-from tests.samplers.test_autoregressive import chain
 
 BATCH = 6
 SETTINGS = [
@@ -73,8 +72,3 @@ def test_the_network_sees_the_rows_that_are_left_and_the_run_ends_with_the_last(
     assert sizes == [4, 3, 2, 1]
     assert samples.evaluations.tolist() == [4, 3, 2, 1]
     assert len(steps) == 4
-
-
-def test_a_causal_model_has_no_most_probable_sequence() -> None:
-    with pytest.raises(ValueError, match="until needs a model that predicts all positions at once"):
-        tl.Sampler().run(chain(), 1, length=4, until=lambda tokens, rows: rows < 0)

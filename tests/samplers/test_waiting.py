@@ -13,9 +13,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import tokenloom as tl
 from tests.conftest import never_ask
-from tests.samplers.helpers import Cell, generator
+from tests.samplers.helpers import Cell, generator, network
 from tests.samplers.test_conformance import NAMED, ROWS, K, L, Run, identity, made, plain, recorded
-from tokenloom.nn import DiT, TransformerConfig
 from tokenloom.samplers import Until
 
 WAITS = {
@@ -48,21 +47,10 @@ def slow_answers(monkeypatch: pytest.MonkeyPatch, as_a_user: None) -> None:
     never_ask(monkeypatch)
 
 
-def network_model(kind: Cell, vocab_size: int) -> tl.DiffusionModel:
-    torch.manual_seed(0)
-    process = kind(vocab_size)
-    config = TransformerConfig(
-        vocab_size=vocab_size, num_states=process.input_states, length=8, width=16, depth=1, heads=2,
-        absorbing=process.shows_auxiliary,
-    )  # fmt: skip
-    network = DiT(config)
-    torch.nn.init.normal_(network.head.weight, std=0.3)  # type: ignore[arg-type]
-    return tl.DiffusionModel(network, process, predicts=process.preferred)
-
-
-def waits_per_step(model: tl.DiffusionModel, **options: Any) -> float:
+def waits_per_step(kind: Cell, **options: Any) -> float:
     """Those of twelve steps minus those of four: what a run asks once does not count."""
-    found: list[int] = []
+    process, found = kind(20), list[int]()
+    model = tl.DiffusionModel(network(process, 8), process, predicts=process.preferred)
     for steps in (4, 12):
         with Waits() as waits:
             tl.sample(model, 4, steps=steps, generator=generator(), **options)
@@ -74,14 +62,14 @@ def waits_per_step(model: tl.DiffusionModel, **options: Any) -> float:
 @pytest.mark.parametrize("options", [{}, {"top_p": 0.9}, {"temperature": 0.8}], ids=str)
 @pytest.mark.parametrize("kind", PROCESSES)
 def test_a_step_waits_for_the_host_at_most_twice(kind: Cell, options: dict[str, float]) -> None:
-    assert 0 < waits_per_step(network_model(kind, 20), **options) <= MOST
+    assert 0 < waits_per_step(kind, **options) <= MOST
 
 
 @pytest.mark.asks
 @pytest.mark.usefixtures("as_a_user")
 def test_where_asking_is_free_more_is_asked() -> None:
     """The count can fail: with the checks of logits and the branches that save work a step asks more often."""
-    assert waits_per_step(network_model(tl.Masked, 20), top_p=0.9) > MOST
+    assert waits_per_step(tl.Masked, top_p=0.9) > MOST
 
 
 @pytest.mark.usefixtures("as_a_user")

@@ -23,8 +23,6 @@ from tokenloom.support.registry import Registry
 from tokenloom.support.typed import check_fields
 from tokenloom.types import PerPosition, PerRow, Tokens
 
-Inside = Bool[Tensor, "batch 1"]
-
 
 @dataclass(frozen=True)
 class Objective(ABC):
@@ -58,7 +56,7 @@ class Objective(ABC):
         return t
 
 
-def interior(noisy: Noisy) -> tuple[Noisy, Inside]:
+def interior(noisy: Noisy) -> tuple[Noisy, Bool[Tensor, "batch 1"]]:
     """Set t and alpha to 1/2 where alpha is exactly 0 or 1, and flag the rows strictly between them.
 
     The ends of the integral over t count 0: at alpha = 1 every position is revealed, and alpha = 0 is one instant.

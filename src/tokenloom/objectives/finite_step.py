@@ -25,8 +25,8 @@ from tokenloom.objectives.token_log_probs import denoiser_log_probs, leave_one_o
 from tokenloom.posteriors import Denoiser, LeaveOneOut, Posterior
 from tokenloom.process import Process
 from tokenloom.state import Noisy
-from tokenloom.support.checks import check_least, check_per_row, check_same_shape
-from tokenloom.support.typed import checked
+from tokenloom.support.checks import check_per_row, check_same_shape
+from tokenloom.support.typed import Count, checked
 from tokenloom.types import PerPosition, PerRow, Tokens
 
 Alpha = Float[Tensor, "batch 1"]
@@ -37,12 +37,8 @@ Alpha = Float[Tensor, "batch 1"]
 class FiniteStep(Objective):
     """L_n on an even grid of n steps, for any process whose bridge is random."""
 
-    steps: int = 1000
+    steps: Count = 1000
     """n, the steps of the chain."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_least(self, steps=1)
 
     def representations(self, process: Process) -> tuple[type[Posterior], ...]:
         if not process.has_jump_rates:

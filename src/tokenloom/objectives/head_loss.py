@@ -12,7 +12,6 @@ whose weights are known beforehand.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import torch
@@ -25,7 +24,7 @@ from tokenloom.drawing.randomness import Randomness
 from tokenloom.models.network import LinearHead
 from tokenloom.models.protocol import Model
 from tokenloom.objectives.base import Objective
-from tokenloom.objectives.prior_term import PriorTerm
+from tokenloom.objectives.nelbo import PriorTerm
 from tokenloom.posteriors import Denoiser
 from tokenloom.state import Noisy
 from tokenloom.support.checks import check_batch
@@ -108,8 +107,13 @@ def loss_at(
     features = model.body(noisy).flatten(0, 1)
     rows = replace(noisy, evidence=model.process.evidence(noisy)).each_position()
     weights = weights.flatten()
-    row_loss = partial(_row_loss, model, objective, x_0.reshape(-1, 1), rows)
-    open_rows = _open_rows(rows, model)
+    clean, open_rows = x_0.reshape(-1, 1), _open_rows(rows, model)
+
+    def row_loss(logits: Tensor, part: slice | Tensor) -> Tensor:
+        state = rows.sequences(part)
+        prediction = model.interpret(logits.unsqueeze(1), state)
+        return objective.per_token(prediction, clean[part], state, model.process).squeeze(1)
+
     if open_rows is None:
         mean, per_token = head_loss(features, head, row_loss, weights)
         return Loss(mean, per_token.view_as(x_0))
@@ -118,15 +122,6 @@ def loss_at(
     )
     per_token = _settled_losses(rows, open_rows, len(head.weight), row_loss, features).index_copy(0, open_rows, losses)
     return Loss(mean + (weights * per_token).sum() - (weights[open_rows] * losses).sum(), per_token.view_as(x_0))
-
-
-def _row_loss(
-    model: Model, objective: Objective | PriorTerm, clean: Tensor, rows: Noisy, logits: Tensor, part: slice | Tensor
-) -> Tensor:
-    """Return the losses of some rows, from their logits."""
-    state = rows.sequences(part)
-    prediction = model.interpret(logits.unsqueeze(1), state)
-    return objective.per_token(prediction, clean[part], state, model.process).squeeze(1)
 
 
 def _open_rows(rows: Noisy, model: Model) -> Int[Tensor, "rows"] | None:
@@ -172,7 +167,9 @@ class _HeadLoss(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         size = max(features.shape[1] // HEAD_SHARE, CHUNK_ELEMENTS // len(weight), 1)
         per_row = torch.empty(len(features), device=features.device, dtype=weights.dtype)
-        to_features, to_head = torch.zeros_like(features), _HeadGradient(weight, bias)
+        wide = torch.promote_types(weight.dtype, torch.float32)  # of sums over chunks
+        to_features, to_bias = torch.zeros_like(features), torch.zeros_like(bias, dtype=wide)
+        to_weight: Tensor | None = None
         for start in range(0, len(features), size):
             part = slice(start, start + size)
             output = torch.nn.functional.linear(features[part], weight, bias)
@@ -181,8 +178,10 @@ class _HeadLoss(torch.autograd.Function):
                 per_row[rows] = _loss_and_slope(output[piece], row_loss, rows, weights, needed)
             if needed:  # the output is its own gradient by now
                 to_features[part] = (output @ weight.to(output.dtype)).to(features.dtype)
-                to_head.add(output, features[part])
-        ctx.save_for_backward(to_features, *to_head.total())
+                to_weight = _added(to_weight, output, features[part], wide)
+                to_bias.add_(output.sum(0))
+        to_weight = torch.zeros_like(weight) if to_weight is None else to_weight
+        ctx.save_for_backward(to_features, to_weight.to(weight.dtype), to_bias.to(bias.dtype))
         ctx.mark_non_differentiable(per_row)
         return (weights * per_row).sum(), per_row
 
@@ -205,26 +204,10 @@ def _loss_and_slope(output: Tensor, row_loss: RowLoss, rows: slice, weights: Ten
     return losses.detach()
 
 
-class _HeadGradient:
-    """The gradient of the head, chunk by chunk: products in the precision of the forward pass, sums in float32."""
-
-    def __init__(self, weight: Tensor, bias: Tensor) -> None:
-        self.weight, self.bias = weight, bias
-        self.wide = torch.promote_types(weight.dtype, torch.float32)
-        self.to_weight: Tensor | None = None
-        self.to_bias = torch.zeros_like(bias, dtype=self.wide)
-
-    def add(self, slope: Tensor, features: Tensor) -> None:
-        """Add the gradient of a chunk."""
-        if self.to_weight is None:
-            self.to_weight = (slope.T @ features.to(slope.dtype)).to(self.wide)
-        elif slope.dtype == self.wide == features.dtype:
-            self.to_weight.addmm_(slope.T, features)  # no second tensor of the head's size
-        else:
-            self.to_weight.add_(slope.T @ features.to(slope.dtype))
-        self.to_bias.add_(slope.sum(0))
-
-    def total(self) -> tuple[Tensor, Tensor]:
-        """Return the gradients of weight and bias, in their precision."""
-        to_weight = torch.zeros_like(self.weight) if self.to_weight is None else self.to_weight
-        return to_weight.to(self.weight.dtype), self.to_bias.to(self.bias.dtype)
+def _added(total: Tensor | None, slope: Tensor, features: Tensor, wide: torch.dtype) -> Tensor:
+    """Add the gradient of the head's weight in a chunk: the product in the precision of the forward pass."""
+    if total is None:
+        return (slope.T @ features.to(slope.dtype)).to(wide)
+    if slope.dtype == wide == features.dtype:
+        return total.addmm_(slope.T, features)  # no second tensor of the head's size
+    return total.add_(slope.T @ features.to(slope.dtype))

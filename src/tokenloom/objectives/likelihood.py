@@ -23,12 +23,18 @@ from tokenloom.drawing.randomness import Randomness, RowGenerators, derive_seed
 from tokenloom.models.evaluating import evaluating
 from tokenloom.models.protocol import Model
 from tokenloom.objectives.base import Objective
+from tokenloom.objectives.cross_entropy import CrossEntropy
 from tokenloom.objectives.grouped_ratio import grouped_ratio
 from tokenloom.objectives.head_loss import loss_at
-from tokenloom.objectives.lost_tokens import corrupted_given
-from tokenloom.objectives.nelbo import Bound
-from tokenloom.objectives.prior_term import PriorTerm, needs_no_network
-from tokenloom.objectives.time_integral import Times, group_levels, group_size, keeping_times, losing_times
+from tokenloom.objectives.nelbo import Bound, PriorTerm, needs_no_network
+from tokenloom.objectives.time_integral import (
+    Times,
+    corrupted_given,
+    group_levels,
+    group_size,
+    keeping_times,
+    losing_times,
+)
 from tokenloom.process import Process
 from tokenloom.support.memory import check_memory
 from tokenloom.support.typed import checked
@@ -96,6 +102,24 @@ class Workers:
     add: Callable[[Tensor], Tensor] = torch.Tensor.clone
     call: Callable[[Work], Tensor] | None = None
 
+    def share(self, model: Model, rows: int, batch: int, score: Callable[[Tensor], PerRow]) -> PerRow:
+        """Score rows of a model, `batch` at a time, each process its own, and return the nats of all."""
+        found, chunks = torch.zeros(rows, dtype=torch.float64), torch.split(torch.arange(rows), batch)
+        for first in range(0, len(chunks), self.count):
+            number = first + self.rank
+            chunk = chunks[number % len(chunks)]  # without a chunk of its own it runs too: a model in parts needs all
+            nats = score(chunk)
+            if number < len(chunks):
+                found[chunk] = nats.cpu()
+        return self.add(found.to(model.device or "cpu")).cpu()
+
+    def called(self, model: Model, work: Work) -> PerRow:
+        """Call `work` with the model, which may be in parts; it has the process of this run either way."""
+        if self.call is None:
+            return work(model)
+        own = model.process
+        return self.call(lambda whole: work(whole if whole.process is own else whole.with_process(own)))
+
 
 ALONE = Workers()
 
@@ -141,11 +165,22 @@ def nelbo(
     free = torch.full((count,), x_0.shape[1]).double() if given is None else (~given).sum(-1).double().cpu()
     drawn = partial(group_levels, count, group=group, times=times, generator=Generator().manual_seed(seed))
     parts = _parts(bound, process, free, samples, lambda size: drawn(size).flatten())
-    work = _Scoring(
-        model, x_0, given, batch, workers, row_noise, seed, sum(len(part.index) for part in parts), on_progress
-    )
+    total, done = sum(len(part.index) for part in parts), 0
+
+    def score(part: _Part, rows: Tensor) -> PerRow:
+        """Score some rows of a part; every row has a generator of its own."""
+        nonlocal done
+        chosen = part.index[rows].to(x_0.device)
+        noise = row_noise([derive_seed(seed, part.term.name, part.some, row) for row in rows.tolist()], x_0.device)
+        work = partial(_score, part, rows, x_0[chosen], None if given is None else given[chosen], noise)
+        nats = workers.called(model, work)
+        done += len(rows) * workers.count
+        on_progress(min(1.0, done / total))
+        return nats
+
     with evaluating(model):
-        totals = torch.stack([work.nats(part).view(count, -1).mean(-1) for part in parts]).sum(0)
+        scored = [workers.share(model, len(part.index), batch, partial(score, part)) for part in parts]
+    totals = torch.stack([nats.view(count, -1).mean(-1) for nats in scored]).sum(0)
     if bool(totals.isnan().any()):
         row = int(totals.isnan().nonzero()[0])
         raise ValueError(f"the bound of row {row} is not a number: the network's logits there hold NaN or +inf")
@@ -180,52 +215,10 @@ def _parts(bound: Bound, process: Process, free: PerRow, samples: int, levels: C
     parts = [_Part(loss, every.repeat_interleave(samples), *losing_times(levels(samples), eps, process), True)]
     if not process.all_or_nothing:  # else kept tokens are revealed, and cost nothing
         parts.append(_Part(loss, every, *keeping_times(levels(1), eps, free, process), False))
-    if bound.reconstruction is not None:
+    if eps:
         t = process.masses.time_at_lost(torch.full_like(free, eps))
-        parts += [_Part(bound.reconstruction, every, t, torch.ones_like(t), some) for some in (True, False)]
+        parts += [_Part(CrossEntropy(), every, t, torch.ones_like(t), some) for some in (True, False)]
     return parts if bound.prior is None else [*parts, _Part(bound.prior, every)]
-
-
-@dataclass
-class _Scoring:
-    """Sequences to score, `batch` rows at a time, shared between processes."""
-
-    model: Model
-    x_0: Tokens
-    given: Flags | None
-    batch: int
-    workers: Workers
-    row_noise: RowNoise
-    seed: int
-    total: int
-    on_progress: Callable[[float], object]
-    done: int = 0
-
-    def nats(self, part: _Part) -> Float[Tensor, "rows"]:
-        """Score a part of the bound; every row has a generator of its own."""
-        found = torch.zeros(len(part.index), dtype=torch.float64)
-        chunks = torch.split(torch.arange(len(part.index)), self.batch)
-        for first in range(0, len(chunks), self.workers.count):
-            number = first + self.workers.rank
-            rows = chunks[number % len(chunks)]  # without a chunk of its own it runs too: a model in parts needs all
-            chosen = part.index[rows].to(self.x_0.device)
-            given = None if self.given is None else self.given[chosen]
-            key = (self.seed, part.term.name, part.some)
-            noise = self.row_noise([derive_seed(*key, row) for row in rows.tolist()], self.x_0.device)
-            nats = self._called(partial(_score, part, rows, self.x_0[chosen], given, noise))
-            if number < len(chunks):
-                found[rows] = nats
-            self.done += len(rows) * self.workers.count
-            self.on_progress(min(1.0, self.done / self.total))
-        device = self.model.device or torch.device("cpu")
-        return self.workers.add(found.to(device)).cpu()
-
-    def _called(self, work: Work) -> PerRow:
-        """Call `work` with the model, which may be in parts; it has the process of this run either way."""
-        if self.workers.call is None:
-            return work(self.model).cpu()
-        own = self.model.process
-        return self.workers.call(lambda model: work(model if model.process is own else model.with_process(own))).cpu()
 
 
 def _score(part: _Part, rows: Tensor, x_0: Tokens, given: Flags | None, noise: Randomness, model: Model) -> PerRow:

@@ -6,7 +6,7 @@ Each position's evidence goes in (`process.py`), the exact leave-one-out posteri
 
 and from it, exactly, whatever representation the oracle is asked to predict.  This holds for every process: the
 auxiliary variable only enters through the evidence.  Where x_t has probability 0 the posterior is not defined; the
-oracle answers with the uniform law there.
+oracle answers with the uniform law there.  `Oracle` enumerates all sequences, `markov.py` passes messages.
 """
 
 from abc import ABC, abstractmethod
@@ -17,8 +17,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from tokenloom.drawing.randomness import Randomness
+from tokenloom.drawing.categorical import invert
+from tokenloom.drawing.randomness import Randomness, uniform
 from tokenloom.posteriors import (
+    Asked,
     LeaveOneOut,
     Posterior,
     Predicted_co,
@@ -32,7 +34,7 @@ from tokenloom.process import Process
 from tokenloom.schedules import Schedule
 from tokenloom.state import Noisy
 from tokenloom.support.about import About
-from tokenloom.support.checks import check_device
+from tokenloom.support.checks import check_device, check_tokens
 from tokenloom.support.typed import checked
 from tokenloom.types import Logits, PerRow, Tokens
 
@@ -75,9 +77,7 @@ class ExactModel(ABC, Generic[Predicted_co]):
         prediction: Posterior = convert_at(exact, self.predicts, noisy, self.process)
         return prediction.log_ratios if isinstance(prediction, Score) else prediction.logits  # type: ignore[attr-defined]
 
-    def logits(self, noisy: Noisy) -> Tensor:
-        """Return the logits of the prediction, for `interpret`."""
-        return self.body(noisy)
+    logits = body
 
     def head(self, features: Float[Tensor, "rows features"]) -> Float[Tensor, "rows out"]:
         """Return the logits, which the body has computed already."""
@@ -152,3 +152,60 @@ def check_distribution(name: str, probabilities: Tensor) -> None:
     total = probabilities.sum(-1)
     if not torch.allclose(total, torch.ones_like(total), atol=1e-5):
         raise ValueError(f"{name} must sum to 1, got {total.flatten()[(total - 1).abs().argmax()].item():g}")
+
+
+class Oracle(ExactModel[Predicted_co]):
+    """Any p_0, as a table of shape [K] * L, by enumeration.
+
+    Args:
+        p0: The probability of every sequence, [K, ..., K] with one dimension per position.
+        process: The process to denoise.
+        schedule: Replaces that of the process.
+        predicts: The representation of the predictions.
+    """
+
+    @checked
+    def __init__(
+        self: "Oracle[Asked]",
+        p0: Float[Tensor, "..."],
+        process: Process,
+        schedule: Schedule | None = None,
+        predicts: type[Asked] = LeaveOneOut,  # type: ignore[assignment]
+    ) -> None:
+        super().__init__(p0.ndim, process, schedule, predicts)
+        if p0.ndim == 0 or set(p0.shape) != {process.vocab_size}:
+            raise ValueError(
+                f"p0 must have shape [K] * L with K = {process.vocab_size} as in the process, got {list(p0.shape)}"
+            )
+        check_distribution("p0", p0.flatten())
+        self.p0 = p0
+        for axis in range(p0.ndim):
+            self._check_mask_unused(p0.movedim(axis, -1))
+
+    @property
+    def table(self) -> Tensor:
+        return self.p0
+
+    def _leave_one_out(self, evidence: Logits) -> Logits:
+        batch, places, rows = len(evidence), range(self.length), []
+        shapes = [[self.process.vocab_size if axis == place else 1 for axis in places] for place in places]
+        along = [evidence[:, place].view(batch, *shapes[place]) for place in places]
+        for place in places:
+            joint = self.p0.log().expand(batch, *self.p0.shape)
+            joint = sum((along[other] for other in places if other != place), joint)
+            others = [axis + 1 for axis in places if axis != place]
+            rows.append(joint.logsumexp(others) if others else joint)
+        return torch.stack(rows, 1)
+
+    def sample(self, batch: int, generator: Randomness | None = None) -> Tokens:
+        u = uniform((batch,), generator, self.p0.device)
+        flat = invert(self.p0.flatten().expand(batch, -1).contiguous(), u)
+        return torch.stack(torch.unravel_index(flat, self.p0.shape), -1)
+
+    def log_likelihood(self, x_0: Tokens) -> PerRow:
+        check_tokens("x_0", x_0, self.process.vocab_size)
+        self._check_length(x_0)
+        return self.p0[x_0.unbind(1)].log()
+
+    def entropy(self) -> float:
+        return float(torch.special.entr(self.p0).sum())

@@ -8,19 +8,19 @@ One such question is answered by a batch of single positions, in the representat
 in float32 or better.  A position whose own token reveals x_0 is a point mass, and there is nothing to truncate.
 
 Rows that no question touches are never evaluated, and a network that ignores the time is not asked again about a row
-that has not changed, nor about a row that is done (`stopping.py`).  `evaluations` counts what each row has really cost.
+that has not changed, nor about a row that is done (`Stopping`).  `evaluations` counts what each row has really cost.
 
 Whether the host may ask for values on the way is decided once per run (`asks`).  On a CPU the answer is there.  On an
 accelerator the host would wait until all that was queued is done, so branches that only save work are not taken there,
 and what must be known of the network's output is gathered on the device and asked for once, at the end.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from tokenloom.couplings.mixtures import Mixture
@@ -30,12 +30,14 @@ from tokenloom.drawing.truncation import Truncation, truncate_checked
 from tokenloom.models.evaluating import evaluating
 from tokenloom.models.protocol import Model
 from tokenloom.posteriors import Denoiser, LeaveOneOut, OverTokens, Posterior, convert_at
-from tokenloom.samplers.stopping import Stopping
+from tokenloom.samplers.given import HeldPositions
 from tokenloom.state import Noisy, Positions
 from tokenloom.support.checks import check_finite_maximum
 from tokenloom.types import Flags, PerPosition, PerRow, Tokens
 
 Kind = TypeVar("Kind", bound=OverTokens)
+Until = Callable[[Tokens, Int[Tensor, "rows"]], Bool[Tensor, "rows"]]
+"""A function from sequences, and the rows of the batch that they belong to, to flags of those to stop at."""
 
 HEAD_ELEMENTS = 1 << 24
 """Logits that the head computes at once: each time it reads all of its weight."""
@@ -70,6 +72,32 @@ class LocalPrediction:
     def draw_from(self, law: Mixture, tokens: Tokens, branch: PerPosition, token: PerPosition) -> Tokens:
         """Replace the tokens of these positions by draws from a law over them."""
         return self.where.put(tokens, law.invert(self.where.take(branch), self.where.take(token)))
+
+
+class Stopping:
+    """The rows of a run that need no more steps, because the model's most probable sequence is already good.
+
+    At every network evaluation of a row, `until` sees the most probable token of each free position under the
+    (truncated) denoiser, beside the given ones.  Where it agrees, this sequence is the row's result and the network is
+    not asked about the row again.  It is then no longer a draw from the model.  The other rows do not notice.
+    """
+
+    def __init__(self, until: Until, held: HeldPositions, start: Tokens) -> None:
+        self.until, self.held = until, held
+        self.tokens = start.clone()
+        self.done = torch.zeros(len(start), dtype=torch.bool, device=start.device)
+
+    def offer(self, tokens: Tokens, rows: Int[Tensor, "rows"]) -> None:
+        """Stop the rows whose most probable sequence is good."""
+        if self.held.tokens is not None and self.held.flags is not None:
+            tokens = torch.where(self.held.flags[rows], self.held.tokens[rows], tokens)
+        good = self.until(tokens, rows)
+        self.tokens[rows[good]] = tokens[good]
+        self.done[rows[good]] = True
+
+    def result(self, drawn: Tokens) -> Tokens:
+        """Return what was drawn, and where a row has stopped, what it stopped at."""
+        return torch.where(self.done.unsqueeze(1), self.tokens, drawn)
 
 
 class Evaluator:

@@ -18,9 +18,8 @@ from torch import Tensor
 from tokenloom.drawing.randomness import Randomness
 from tokenloom.models.protocol import Model
 from tokenloom.posteriors import Score
-from tokenloom.samplers.evaluator import Evaluator, LazyPrediction
+from tokenloom.samplers.evaluator import Evaluator, LazyPrediction, Stopping, Until
 from tokenloom.samplers.given import GivenTokens, HeldPositions, prompt_tokens
-from tokenloom.samplers.stopping import Stopping, Until
 from tokenloom.state import Noisy
 from tokenloom.types import Flags, Tokens
 

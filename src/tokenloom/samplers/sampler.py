@@ -16,12 +16,11 @@ from torch import Tensor
 from tokenloom.drawing.randomness import Randomness
 from tokenloom.drawing.truncation import Truncation
 from tokenloom.models.protocol import Model
+from tokenloom.samplers.evaluator import Until
 from tokenloom.samplers.given import GivenTokens, ShowGiven
 from tokenloom.samplers.kernel import CORRECTORS, PREDICTORS, Corrector, Predictor, restore
-from tokenloom.samplers.predictors.ancestral import Ancestral
-from tokenloom.samplers.predictors.autoregressive import Autoregressive
+from tokenloom.samplers.predictors.ancestral import Ancestral, Autoregressive
 from tokenloom.samplers.run import OnStep, Run, Samples
-from tokenloom.samplers.stopping import Until
 from tokenloom.state import Noisy
 from tokenloom.support.typed import checked
 from tokenloom.support.words import nearest
@@ -143,14 +142,14 @@ class Sampler(Truncation):
     @classmethod
     def restore(cls, record: dict[str, Any]) -> "Sampler":  # type: ignore[override]
         """Build a sampler from its record, the inverse of `record`."""
-        corrector, kept = record["corrector"], Truncation.restore(record["truncation"])
+        corrector = record["corrector"]
         return cls(
             restore(PREDICTORS, record["predictor"]),
             None if corrector is None else restore(CORRECTORS, corrector),
             steps=record["steps"],
             grid=record["grid"],
             show_given=record["show_given"],
-            **{item.name: getattr(kept, item.name) for item in fields(kept)},
+            **vars(Truncation.restore(record["truncation"])),
         )
 
     def times(self) -> Float[Tensor, "times"]:
@@ -158,13 +157,8 @@ class Sampler(Truncation):
         denser near 0, by t = 1 - cos(pi/2 u)."""
         if not isinstance(self.grid, str):
             times = torch.as_tensor(self.grid, dtype=torch.float64)
-            if (
-                times.ndim != 1
-                or len(times) < 2
-                or times[0] != 1
-                or times[-1] != 0
-                or not bool((times.diff() < 0).all())
-            ):
+            falls = times.ndim == 1 and len(times) > 1 and bool((times.diff() < 0).all())
+            if not falls or times[0] != 1 or times[-1] != 0:
                 raise ValueError(f"a grid is a vector of times that falls from 1 to 0, got {times.tolist()}")
             return times
         extra = 0 if self.corrector is None else self.corrector.evaluations
@@ -208,7 +202,7 @@ class Sampler(Truncation):
             prompt: A text that every sequence begins with, for a model with a tokenizer.
             generator: The source of random numbers; with `RowGenerators` a row does not depend on its batch.
             on_step: Called after every step.
-            until: Stops a row as soon as its most probable sequence is good; see `stopping.py`.
+            until: Stops a row as soon as its most probable sequence is good; see `Stopping`.
             begin: Starts at this state, with the steps of the grid below its time, instead of at the prior.
 
         Raises:

@@ -17,19 +17,15 @@ def smallest(scores: PerPosition, count: int | Int[Tensor, "batch 1"], order: Pe
     tied with one that is not: all that lie within rounding of it are, and the smallest of `order`, the row's own random
     numbers, go first.
     """
-    chosen: Tensor = _ranked(scores, count, order).argsort(dim=1, stable=True).argsort(1) < count
+    keys = scores
+    if order is not None and scores.shape[1]:
+        last = torch.as_tensor(count, device=scores.device).clamp(1, scores.shape[1]).expand(len(scores), 1) - 1
+        limit = scores.sort(1).values.gather(1, last)
+        slack = ROUNDING * limit.abs().clamp(1, torch.finfo(limit.dtype).max)
+        distance = (scores - limit).nan_to_num(nan=0.0, posinf=torch.inf, neginf=-torch.inf)
+        keys = torch.where(distance < -slack, -1.0, torch.where(distance > slack, 2.0, order))
+    chosen: Tensor = keys.argsort(dim=1, stable=True).argsort(1) < count
     return chosen & (scores < torch.inf)
-
-
-def _ranked(scores: PerPosition, count: int | Tensor, order: PerPosition | None) -> Tensor:
-    """Return keys that sort as the scores do, except for ties with the last one chosen."""
-    if order is None or not scores.shape[1]:
-        return scores
-    last = torch.as_tensor(count, device=scores.device).clamp(1, scores.shape[1]).expand(len(scores), 1) - 1
-    limit = scores.sort(1).values.gather(1, last)
-    slack = ROUNDING * limit.abs().clamp(1, torch.finfo(limit.dtype).max)
-    distance = (scores - limit).nan_to_num(nan=0.0, posinf=torch.inf, neginf=-torch.inf)
-    return torch.where(distance < -slack, -1.0, torch.where(distance > slack, 2.0, order))
 
 
 def gumbel(u: PerPosition) -> PerPosition:

@@ -18,13 +18,6 @@ def check_least(part: object, **least: int) -> None:
             raise ValueError(f"{name} must be at least {limit}, got {getattr(part, name)}")
 
 
-def check_shares(part: object, *names: str) -> None:
-    """Raise unless each of these attributes is in [0, 1]."""
-    for name in names:
-        if not 0 <= getattr(part, name) <= 1:
-            raise ValueError(f"{name} must be in [0, 1], got {getattr(part, name)}")
-
-
 def check_tokens(name: str, tokens: Tensor, limit: int, forbidden: int | None = None) -> None:
     """Raise unless these are int64 ids in 0..limit-1, none of them `forbidden` (a mask inside the vocabulary)."""
     check_type(name, tokens, Tokens)

@@ -1,16 +1,17 @@
 """Wrong types get a sentence, as wrong values do: values are compared with the annotations they are passed to.
 
 An annotation is the one place that says what is expected, so nothing is written twice: `checked` guards a function,
-`check_fields` the fields of a dataclass, and `check_type` one value, as of a file.  Shapes and dtypes of tensors are
-left to `checks.py`, which names the limits.  Nothing here loads PyTorch.
+`check_fields` the fields of a dataclass, and `check_type` one value, as of a file.  A field may declare a `Limit`
+beside its type.  Shapes and dtypes of tensors are left to `checks.py`.  Nothing here loads PyTorch.
 """
 
 import functools
 import inspect
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from types import FunctionType, NoneType, UnionType
-from typing import Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -23,6 +24,28 @@ REMEDIES = {"ndarray": "torch.from_numpy(x)", "list": "torch.tensor(x)", "tuple"
 """Calls that make a tensor of a value, by the name of its type."""
 
 _hints = functools.cache(get_type_hints)
+
+
+@dataclass(frozen=True)
+class Limit:
+    """The numbers low <= x < high, as messages call them; a field declares one as in `Annotated[int, Limit(...)]`."""
+
+    words: str
+    low: int | float
+    high: int | float = math.inf
+
+    def check(self, name: str, value: int | float) -> None:
+        """Raise unless a value is one of these numbers."""
+        if not self.low <= value < self.high:
+            raise ValueError(f"{name} must be {self.words}, got {value if isinstance(value, int) else f'{value:g}'}")
+        if isinstance(value, int) and value >= 2**63:
+            raise ValueError(f"{name} must be below 2^63, got {value}")
+
+
+Count = Annotated[int, Limit("at least 1", 1)]
+NotNegative = Annotated[float, Limit("in [0, inf)", 0)]
+UnitInterval = Annotated[float, Limit("in [0, 1]", 0, math.nextafter(1, 2))]
+OpenUnitInterval = Annotated[float, Limit("in (0, 1)", math.ulp(0.0), 1)]
 
 
 def checked(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
@@ -50,10 +73,20 @@ def checked(function: Callable[Parameters, Result]) -> Callable[Parameters, Resu
 
 
 def check_fields(part: Any) -> None:
-    """Raise unless every field of a dataclass has the type it is declared with."""
+    """Raise unless every field of a dataclass has the type, and keeps the limit, it is declared with."""
     hints = _hints(part.__class__)
     for item in fields(part):
         check_type(item.name, getattr(part, item.name), hints[item.name])
+    for name, limit in limits_of(part.__class__).items():
+        limit.check(name, getattr(part, name))
+
+
+@functools.cache
+def limits_of(kind: Any) -> dict[str, Limit]:
+    """Return the limits that fields of a dataclass declare."""
+    hints = get_type_hints(kind, include_extras=True)
+    extras = ((name, extra) for name, hint in hints.items() for extra in getattr(hint, "__metadata__", ()))
+    return {name: extra for name, extra in extras if isinstance(extra, Limit)}
 
 
 def check_type(name: str, value: Any, hint: Any, words: Mapping[Any, str] = WORDS) -> None:

@@ -7,11 +7,11 @@ one sentence per law.
     assert report, report
 """
 
-from tokenloom.testing.couplings import check_coupling as check_coupling
 from tokenloom.testing.networks import check_model as check_model
 from tokenloom.testing.networks import check_network as check_network
 from tokenloom.testing.noises import check_noise as check_noise
 from tokenloom.testing.objectives import check_objective as check_objective
+from tokenloom.testing.processes import check_coupling as check_coupling
 from tokenloom.testing.processes import check_process as check_process
 from tokenloom.testing.report import Report as Report
 from tokenloom.testing.samplers import check_sampler as check_sampler

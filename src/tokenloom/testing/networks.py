@@ -15,6 +15,7 @@ from tokenloom.objectives.cross_entropy import CrossEntropy
 from tokenloom.objectives.head_loss import loss_at
 from tokenloom.posteriors import LeaveOneOut, Posterior, Score
 from tokenloom.process import Process
+from tokenloom.samplers.run import length_of
 from tokenloom.state import Noisy
 from tokenloom.testing.report import Report
 
@@ -29,11 +30,8 @@ def check_network(
     `length` is needed where the network does not say how long its sequences are.
     """
     model = DiffusionModel(network, process, predicts=predicts)
-    length = length or model.length
-    if length is None:
-        raise ValueError("this network does not say how long its sequences are; pass length")
     report = Report(f"network {type(unwrapped(network)).__name__} under {process.title}")
-    noisy = _state(process, min(length, 16))
+    noisy = _state(process, min(length_of(model, length), 16))
     with torch.no_grad(), evaluating(model):
         try:
             logits = model.logits(noisy)

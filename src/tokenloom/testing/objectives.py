@@ -1,13 +1,14 @@
 """Does an objective keep its laws?  Local, finite, and with the exact posterior among its minimisers."""
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from tokenloom.cells import Masked, Uniform
 from tokenloom.models.model import DiffusionModel
+from tokenloom.nn import DiT, TransformerConfig
 from tokenloom.objectives.base import Objective
 from tokenloom.objectives.head_loss import loss_at
-from tokenloom.oracles.table import Oracle
+from tokenloom.oracles.exact import Oracle
 from tokenloom.posteriors import Denoiser, LeaveOneOut, Posterior
 from tokenloom.process import Process
 from tokenloom.testing.processes import table_for
@@ -64,23 +65,14 @@ def _check(objective: Objective, process: Process, kind: type[Posterior], report
 
 def _check_split(objective: Objective, process: Process, kind: type[Posterior], report: Report, words: str) -> None:
     """Check that a network costs the same whether it is called whole or split into features and head."""
-    torch.manual_seed(0)
-    network = _Split(process.input_states, process.vocab_size)
     generator = torch.Generator().manual_seed(1)
     x_0 = Oracle(table_for(process), process).sample(16, generator)
+    sizes = (process.vocab_size, process.input_states, x_0.shape[1])
+    config = TransformerConfig(*sizes, width=8, depth=1, heads=1, dropout=0.0, absorbing=process.shows_auxiliary)
+    network = DiT(config)
+    for parameter in network.head.parameters():
+        nn.init.normal_(parameter, generator=generator)
     noisy = process.corrupted(x_0, objective.times(torch.full((16,), 0.5, dtype=torch.float64)), generator, None)
-    both = (network, lambda tokens, time, *others: network.head(network.features(tokens, time)))
+    both = (network, lambda *shown: network(*shown))
     costs = [loss_at(DiffusionModel(part, process, predicts=kind), objective, x_0, noisy) for part in both]
     report.close(f"a network costs the same whole and split {words}", costs[0].per_token, costs[1].per_token, 1e-5)
-
-
-class _Split(nn.Module):
-    """The smallest network with features and a linear head."""
-
-    def __init__(self, states: int, tokens: int) -> None:
-        super().__init__()
-        self.embedding, self.head = nn.Embedding(states, 8), nn.Linear(8, tokens)
-
-    def features(self, tokens: Tensor, time: Tensor, *others: Tensor) -> Tensor:
-        mixed: Tensor = self.embedding(tokens) + self.embedding(tokens).mean(1, keepdim=True)
-        return mixed

@@ -8,9 +8,9 @@ from torch import Tensor
 
 from tokenloom.cells import AbsorbingUniform, Hybrid, Masked, MaskedUniform, MaxCoupling, Uniform
 from tokenloom.drawing.randomness import RowGenerators
-from tokenloom.oracles.table import Oracle
+from tokenloom.oracles.exact import Oracle
 from tokenloom.process import Process
-from tokenloom.samplers.kernel import Corrector, Kernel, Predictor
+from tokenloom.samplers.kernel import Corrector, Predictor
 from tokenloom.samplers.sampler import Sampler
 from tokenloom.testing.processes import table_for
 from tokenloom.testing.report import Report
@@ -22,7 +22,7 @@ BIAS = 0.06
 """The bias allowed after `STEPS` steps: a sampler whose error falls like n^-1/2 has as much."""
 
 
-def check_sampler(kernel: Kernel, process: Process | None = None, seed: int = 0) -> Report:
+def check_sampler(kernel: Predictor | Corrector, process: Process | None = None, seed: int = 0) -> Report:
     """Check a predictor, or a corrector beside ancestral steps, on two correlated tokens.
 
     Where the kernel is `exact`, its samples have the law of the table, up to `BIAS` and the noise of `ROWS` draws.
@@ -34,7 +34,11 @@ def check_sampler(kernel: Kernel, process: Process | None = None, seed: int = 0)
         raise ValueError(f"{kernel.name} supports none of the processes it could be checked with; pass one")
     report = Report(f"sampler {kernel.name} under {process.title}")
     table = _correlated(process)
-    model, sampler = Oracle(table, process), _sampler(kernel)
+    model = Oracle(table, process)
+    if isinstance(kernel, Predictor):
+        sampler = Sampler(kernel, steps=STEPS, show_given="clean")
+    else:
+        sampler = Sampler(corrector=kernel, steps=STEPS + (STEPS - 1) * kernel.evaluations, show_given="clean")
     together, again, alone = (
         sampler.run(model, batch, generator=RowGenerators.spawn(seed, batch)).tokens for batch in (8, 8, 1)
     )
@@ -70,10 +74,3 @@ def _correlated(process: Process) -> Tensor:
     equal = torch.zeros_like(base)
     equal[(possible,) * base.ndim] = 1 / len(possible)
     return EQUAL * equal + (1 - EQUAL) * base
-
-
-def _sampler(kernel: Kernel) -> Sampler:
-    if isinstance(kernel, Predictor):
-        return Sampler(kernel, steps=STEPS, show_given="clean")
-    assert isinstance(kernel, Corrector)
-    return Sampler(corrector=kernel, steps=STEPS + (STEPS - 1) * kernel.evaluations, show_given="clean")

@@ -6,7 +6,7 @@ A config written as JSON and read back is the same config; a key that does not e
 import math
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import Annotated, Any, Literal
 
 import tyro
 
@@ -16,6 +16,7 @@ from tokenloom.nn.base import NETWORKS, NetworkOptions
 from tokenloom.nn.transformer import TransformerOptions
 from tokenloom.support.reading import read_json
 from tokenloom.support.registry import build
+from tokenloom.support.typed import Count, Limit, limits_of
 from tokenloom.support.words import nearest
 
 FORMAT = 2
@@ -47,22 +48,6 @@ FITTED = (
 Predicts = Literal["loo", "denoiser", "score"]
 
 
-@dataclass(frozen=True)
-class Limit:
-    """The numbers low <= x < high, as messages call them."""
-
-    words: str
-    low: float
-    high: float = math.inf
-
-    def check(self, option: str, value: float) -> None:
-        """Raise unless the value of an option is one of these numbers."""
-        if not self.low <= value < self.high:
-            raise ValueError(f"{option} must be {self.words}, got {value if isinstance(value, int) else f'{value:g}'}")
-        if isinstance(value, int) and value >= 2**63:
-            raise ValueError(f"{option} must be below 2^63, got {value}")
-
-
 AT_LEAST_1, AT_LEAST_2 = Limit("at least 1", 1), Limit("at least 2", 2)
 POSITIVE, SHARE = Limit("positive and finite", math.ulp(0.0)), Limit("in [0, 1)", 0, 1)
 BY_NAME = dict.fromkeys(("width", "depth", "heads", "loops", "condition", "length"), AT_LEAST_1) | {
@@ -72,7 +57,6 @@ BY_NAME = dict.fromkeys(("width", "depth", "heads", "loops", "condition", "lengt
     "given": SHARE,
 }
 """Limits of numbers that options of networks and sources have by these names."""
-Count = Annotated[int, AT_LEAST_1]
 Positive = Annotated[float, POSITIVE]
 Share = Annotated[float, SHARE]
 
@@ -198,10 +182,8 @@ def check_ranges(config: TrainConfig) -> None:
     parts = {f"{name}.": getattr(config, name) for name in ("network", "data", "optimiser", "run")}
     for prefix, options in ({"": config} | parts).items():
         by_name = BY_NAME if prefix in ("network.", "data.") else {}
-        for name, hint in get_type_hints(type(options), include_extras=True).items():
-            declared = [extra for extra in getattr(hint, "__metadata__", ()) if isinstance(extra, Limit)]
-            limit = declared[0] if declared else by_name.get(name)
-            if limit is not None and getattr(options, name) is not None:
+        for name, limit in (by_name | limits_of(options.__class__)).items():
+            if getattr(options, name, None) is not None:
                 limit.check(f"--{prefix}{name.replace('_', '-')}", getattr(options, name))
     for name in config.fit:
         if name not in FITTED:

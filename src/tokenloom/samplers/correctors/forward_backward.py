@@ -16,7 +16,7 @@ from tokenloom.samplers.evaluator import Evaluator
 from tokenloom.samplers.kernel import CORRECTORS, Corrector
 from tokenloom.samplers.predictors.ancestral import Ancestral
 from tokenloom.state import Noisy
-from tokenloom.support.checks import check_least
+from tokenloom.support.typed import Count, OpenUnitInterval
 
 
 @CORRECTORS.register("forward-backward")
@@ -24,9 +24,9 @@ from tokenloom.support.checks import check_least
 class ForwardBackward(Corrector):
     """Noise the state by `amount`, then denoise it back to its time."""
 
-    steps: int = 1
+    steps: Count = 1
     """Corrector steps after each predictor step."""
-    amount: float = 0.05
+    amount: OpenUnitInterval = 0.05
     """The share of the signal that is lost and regained."""
 
     needs = "a Markov process without an auxiliary variable"
@@ -35,12 +35,6 @@ class ForwardBackward(Corrector):
     @classmethod
     def supports(cls, process: Process) -> bool:
         return process.markov and not process.lifted
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_least(self, steps=1)
-        if not 0 < self.amount < 1:
-            raise ValueError(f"amount must be in (0, 1), got {self.amount}")
 
     @property
     def evaluations(self) -> int:

@@ -12,7 +12,6 @@ or draws them with probability decreasing in it (Gumbel top-k, `temperature`).  
 the informed scan does not leave p_t invariant, even for k = 1: it is meant to repair, not to mix.
 """
 
-import math
 from abc import abstractmethod
 from dataclasses import dataclass
 
@@ -30,7 +29,7 @@ from tokenloom.samplers.evaluator import Evaluator, LazyPrediction, LocalPredict
 from tokenloom.samplers.kernel import CORRECTORS, Corrector, InDoubt, uniform_pair
 from tokenloom.samplers.selection import gumbel, smallest
 from tokenloom.state import Noisy
-from tokenloom.support.checks import check_least
+from tokenloom.support.typed import Count, NotNegative
 from tokenloom.types import PerPosition
 
 
@@ -38,18 +37,14 @@ from tokenloom.types import PerPosition
 class Gibbs(InDoubt, Corrector):
     """Redraw positions, which a subclass chooses, from their conditional."""
 
-    steps: int = 1
+    steps: Count = 1
     """Corrector steps after each predictor step, m."""
-    parallel: int = 1
+    parallel: Count = 1
     """Positions redrawn at once, k."""
 
     @property
     def exact(self) -> bool:
         return self.parallel == 1  # positions redrawn at once do not see each other: p_t is only nearly invariant
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_least(self, steps=1, parallel=1)
 
     @property
     def evaluations(self) -> int:
@@ -75,15 +70,10 @@ class Gibbs(InDoubt, Corrector):
 class Informed(Gibbs):
     """Redraw the positions of smallest margin (`alg:pc`)."""
 
-    temperature: float = 0.0
+    temperature: NotNegative = 0.0
     """0 takes the smallest margins; above, margin / temperature + Gumbel noise decides."""
 
     exact = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 <= self.temperature < math.inf:
-            raise ValueError(f"temperature must be in [0, inf), got {self.temperature}")
 
     def choose(self, prediction: LazyPrediction, order: PerPosition, index: int) -> LocalPrediction:
         everywhere = prediction.at(prediction.noisy.free, LeaveOneOut, truncated=False)

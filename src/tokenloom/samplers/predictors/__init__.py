@@ -1,1 +1,1 @@
-"""One predictor per file; each registers itself."""
+"""Predictors; each registers itself by name."""
