@@ -5,7 +5,7 @@ from torch import nn
 
 from benchmarks.size import Size
 from tokenloom.nn.dit import DiT
-from tokenloom.nn.masked_lm import MaskedLM, MaskedLMConfig
+from tokenloom.nn.language_models import MaskedLM, MaskedLMConfig
 from tokenloom.nn.transformer import TransformerConfig
 
 

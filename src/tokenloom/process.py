@@ -31,14 +31,7 @@ from tokenloom.noise.masses import Masses
 from tokenloom.posteriors import OverTokens
 from tokenloom.schedules import LinearSchedule, Schedule
 from tokenloom.state import NetworkInput, Noisy
-from tokenloom.support.checks import (
-    check_batch,
-    check_mask,
-    check_order,
-    check_same_shape,
-    check_time,
-    check_tokens,
-)
+from tokenloom.support.checks import check_mask, check_order, check_same_shape, check_time, check_tokens
 from tokenloom.support.memory import check_memory
 from tokenloom.support.typed import check_fields, checked
 from tokenloom.types import Auxiliary, Flags, Logits, PerPosition, PerRow, Tokens, sealed
@@ -130,10 +123,6 @@ class Process(Capabilities):
         nothing = torch.full_like(logits[..., :1], -torch.inf)
         return torch.cat([logits[..., :mask], nothing, logits[..., mask + 1 :]], -1)
 
-    def over_states(self, log_probs: Logits) -> Tensor:
-        """Widen log-probabilities of tokens to log-probabilities of states."""
-        return torch.nn.functional.pad(log_probs, (0, self.num_states - self.vocab_size), value=-torch.inf)
-
     def network_input(self, noisy: Noisy) -> NetworkInput:
         """Turn a state into what a network reads."""
         return self.coupling.network_input(self, noisy)
@@ -170,7 +159,8 @@ class Process(Capabilities):
     @checked
     def corrupt(self, x_0: Tokens, t: PerRow, generator: Randomness | None = None, given: Flags | None = None) -> Noisy:
         """Draw x_t ~ q_{t|0}(. | x_0), with its auxiliary variable; given positions stay clean."""
-        check_batch(x_0, t, given, self.vocab_size, self.mask_in_vocabulary)
+        self.check_clean(x_0, given)
+        check_time("t", t, x_0)
         return self.corrupted(x_0, t, generator, given)
 
     def corrupted(self, x_0: Tokens, t: PerRow, generator: Randomness | None, given: Flags | None) -> Noisy:

@@ -8,7 +8,7 @@ import torch
 import tokenloom as tl
 from tests.nn.pretrained import CAUSAL, MASK, K, L, architecture, forbidden, pretrained, tokens
 from tests.nn.test_networks import sensitivity
-from tokenloom.nn.bidirectional import BidirectionalConfig, BidirectionalLM
+from tokenloom.nn.language_models import BidirectionalConfig, BidirectionalLM
 
 
 def network(kind: str, shift: bool = False) -> BidirectionalLM:

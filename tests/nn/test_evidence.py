@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 import tokenloom as tl
 from tokenloom.nn import DiT, HollowTransformer, Transformer, TransformerConfig
-from tokenloom.nn.evidence import EvidenceEmbedding, evidence_features
+from tokenloom.nn.conditioning import EvidenceEmbedding, evidence_features
 from tokenloom.sudoku.network import GridNetwork, grid_relations
 
 K, L = 4, 16

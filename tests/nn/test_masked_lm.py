@@ -14,7 +14,7 @@ import tokenloom as tl
 from tests.nn.pretrained import FIRST, LAST, MASK, MASKED, PAD, K, L, architecture, forbidden, pretrained, tokens
 from tokenloom.nn.base import Task
 from tokenloom.nn.hugging_face import PretrainedOptions
-from tokenloom.nn.masked_lm import MaskedLM, MaskedLMConfig
+from tokenloom.nn.language_models import MaskedLM, MaskedLMConfig
 
 TEXT = ~forbidden()
 

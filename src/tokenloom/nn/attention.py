@@ -7,12 +7,14 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from tokenloom.nn.recomputed import Recomputed
+from tokenloom.nn.base import Relations
+from tokenloom.nn.linear import Recomputed
 
 Hidden = Float[Tensor, "batch length width"]
-Mask = Bool[Tensor, "length keys"]
-Sees = Mask | Literal["before"] | None
+Sees = Bool[Tensor, "length keys"] | Literal["before"] | None
 """The keys that a position sees: flags, those up to its own, or all."""
+Memory = Float[Tensor, "batch keys width"] | None
+"""What a position attends to in the place of its own sequence."""
 
 
 class Attention(nn.Module):
@@ -21,9 +23,7 @@ class Attention(nn.Module):
     `relations` adds sum_r bias[head, r] relations[r] to the scores.
     """
 
-    def __init__(
-        self, width: int, heads: int, rotary: bool, relations: Bool[Tensor, "kinds length length"] | None
-    ) -> None:
+    def __init__(self, width: int, heads: int, rotary: bool, relations: Relations | None) -> None:
         super().__init__()
         if width % heads or width // heads % 2:
             raise ValueError(f"width must be an even multiple of heads, got width {width} and heads {heads}")
@@ -34,9 +34,7 @@ class Attention(nn.Module):
         self.relations: Tensor | None
         self.register_buffer("relations", relations, persistent=False)
 
-    def forward(
-        self, read: Recomputed, sees: Sees = None, memory: Float[Tensor, "batch keys width"] | None = None
-    ) -> Hidden:
+    def forward(self, read: Recomputed, sees: Sees, memory: Memory) -> Hidden:
         q, k, v = self._project(read, memory)
         if self.rotary:
             angles = rotary_angles(torch.arange(q.shape[2], device=q.device), q.shape[-1])
@@ -48,7 +46,7 @@ class Attention(nn.Module):
         merged: Tensor = self.out(attended.transpose(1, 2).flatten(2))
         return merged
 
-    def _project(self, read: Recomputed, memory: Tensor | None) -> tuple[Tensor, ...]:
+    def _project(self, read: Recomputed, memory: Memory) -> tuple[Tensor, ...]:
         if memory is None:
             parts = read.through(self.qkv).chunk(3, -1)
         else:

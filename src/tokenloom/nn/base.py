@@ -14,6 +14,9 @@ from torch import Tensor, nn
 
 from tokenloom.support.registry import Registry
 
+Relations = Bool[Tensor, "kinds length length"]
+"""Flags of related positions, one table for each kind of relation."""
+
 
 @dataclass(frozen=True)
 class Task:
@@ -29,7 +32,7 @@ class Task:
     """Read the absorbing sequence U."""
     given: bool = False
     """Read flags of the given positions."""
-    relations: Bool[Tensor, "kinds length length"] | None = None
+    relations: Relations | None = None
     """Flags of related positions, where the data form a grid."""
     data: str = "this data"
     """The name of the data in messages."""

@@ -2,13 +2,13 @@
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from tokenloom.nn.attention import Attention, Hidden, Sees
-from tokenloom.nn.products import is_plain
-from tokenloom.nn.recomputed import Recomputed
+from tokenloom.nn.attention import Attention, Hidden, Memory, Sees
+from tokenloom.nn.base import Relations
+from tokenloom.nn.linear import Recomputed, is_plain
 
 Condition = Float[Tensor, "batch condition"] | None
 
@@ -20,18 +20,15 @@ class Modulation(nn.Module):
         super().__init__()
         self.parts = parts
         self.linear = None if condition is None else nn.Linear(condition, parts * width)
-        self.constant = nn.Parameter(torch.zeros(parts * width)) if condition is None else None
-        if self.linear is not None:
+        if self.linear is None:
+            self.constant = nn.Parameter(torch.zeros(parts * width))
+        else:
             nn.init.zeros_(self.linear.weight)
             nn.init.zeros_(self.linear.bias)
 
     def forward(self, condition: Condition) -> tuple[Tensor, ...]:
-        if self.linear is None:
-            assert self.constant is not None
-            return self.constant[None, None].chunk(self.parts, -1)
-        assert condition is not None
-        chunks: tuple[Tensor, ...] = self.linear(condition)[:, None].chunk(self.parts, -1)
-        return chunks
+        vectors: Tensor = self.constant[None] if self.linear is None else self.linear(condition)
+        return vectors[:, None].chunk(self.parts, -1)
 
 
 class Block(nn.Module):
@@ -41,13 +38,7 @@ class Block(nn.Module):
     """
 
     def __init__(
-        self,
-        width: int,
-        heads: int,
-        condition: int | None,
-        dropout: float,
-        rotary: bool,
-        relations: Bool[Tensor, "kinds length length"] | None,
+        self, width: int, heads: int, condition: int | None, dropout: float, rotary: bool, relations: Relations | None
     ) -> None:
         super().__init__()
         self.norm_attention = nn.LayerNorm(width, bias=False)
@@ -58,19 +49,13 @@ class Block(nn.Module):
         self.modulation = Modulation(condition, width, 6)
         self.dropout, self.recompute = dropout, False
 
-    def forward(
-        self,
-        x: Hidden,
-        condition: Condition,
-        sees: Sees = None,
-        memory: Float[Tensor, "batch keys width"] | None = None,
-    ) -> Hidden:
+    def forward(self, x: Hidden, condition: Condition, sees: Sees = None, memory: Memory = None) -> Hidden:
         if self.recompute and torch.is_grad_enabled():
             result: Tensor = checkpoint(self._transform, x, condition, sees, memory, use_reentrant=False)
             return result
         return self._transform(x, condition, sees, memory)
 
-    def _transform(self, x: Hidden, condition: Condition, sees: Sees, memory: Tensor | None) -> Hidden:
+    def _transform(self, x: Hidden, condition: Condition, sees: Sees, memory: Memory) -> Hidden:
         shift_a, scale_a, gate_a, shift_m, scale_m, gate_m = self.modulation(condition)
         attended = self.attention(_normalised(x, self.norm_attention, shift_a, scale_a), sees, memory)
         x = x + gate_a * F.dropout(attended, self.dropout, self.training)

@@ -1,10 +1,9 @@
 """The diffusion transformer of the field (DDiT): rotary positions, adaLN on the time, a head that starts at zero."""
 
-from jaxtyping import Bool
 from torch import Tensor
 
 from tokenloom.nn.attention import Hidden
-from tokenloom.nn.base import NETWORKS
+from tokenloom.nn.base import NETWORKS, Relations
 from tokenloom.nn.block import Condition
 from tokenloom.nn.transformer import Transformer, TransformerConfig
 from tokenloom.support.typed import check_type
@@ -21,7 +20,7 @@ class DiT(Transformer):
 
     takes_relations = True
 
-    def __init__(self, config: TransformerConfig, relations: Bool[Tensor, "kinds length length"] | None = None) -> None:
+    def __init__(self, config: TransformerConfig, relations: Relations | None = None) -> None:
         check_type("relations", relations, Tensor | None)
         super().__init__(config)
         if relations is not None and relations.shape[1:] != (config.length, config.length):
