@@ -152,7 +152,6 @@ class Score(Posterior):
 
 
 Representation = TypeVar("Representation", bound=Posterior)
-Predicted = TypeVar("Predicted", bound=Posterior)
 Predicted_co = DefaultTypeVar("Predicted_co", bound=Posterior, covariant=True, default=Posterior)
 """The representation that a model predicts; any of them by default."""
 
@@ -231,7 +230,7 @@ def _conditional_parts(leave_one_out: LeaveOneOut, noisy: Noisy, process: Law) -
     return torch.where(noisy_state, base, signal), excess
 
 
-def as_posterior(logits: Tensor, predicts: type[Predicted]) -> Predicted:
+def as_posterior(logits: Tensor, predicts: type[Representation]) -> Representation:
     """Wrap logits, unchanged, as what they are."""
     return predicts(logits)  # type: ignore[call-arg]
 

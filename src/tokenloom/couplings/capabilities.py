@@ -10,7 +10,7 @@ from tokenloom.couplings.base import Chain, Coupling, Lifted, OneWay, Timed
 from tokenloom.couplings.left_to_right import LeftToRight
 from tokenloom.couplings.markov import Markov
 from tokenloom.couplings.maximal import Maximal
-from tokenloom.noise.law import Law, PointLaw, UniformLaw
+from tokenloom.noise.law import UniformLaw
 from tokenloom.noise.masses import Masses, StillMasses
 from tokenloom.posteriors import Denoiser, LeaveOneOut, OverTokens, Posterior, Score
 
@@ -92,12 +92,13 @@ class Capabilities:
     @property
     def uniform_noise(self) -> bool:
         """True if a lost token is uniform on the vocabulary, at every position and time, as far as is shown."""
-        return self._still(UniformLaw) and not self._shows_noise
+        still = self.masses.fixed if isinstance(self.masses, StillMasses) else None
+        return isinstance(still, UniformLaw) and not self._shows_noise
 
     @property
     def masking(self) -> bool:
         """True if a lost token is the mask and nothing else."""
-        return not self.sequential and self._still(PointLaw) and self.masses.support.empty
+        return not self.sequential and self._is_point and self.masses.support.empty
 
     @property
     def shows_auxiliary(self) -> bool:
@@ -126,7 +127,3 @@ class Capabilities:
     def step_representation(self, predicts: type[Posterior]) -> type[OverTokens]:
         """Return the representation that a reverse step uses: the predicted one, or `preferred` for a score."""
         return self.preferred if predicts is Score else predicts  # type: ignore[return-value]
-
-    def _still(self, kind: type[Law]) -> bool:
-        """True if the noise stands still and has this structure."""
-        return isinstance(self.masses, StillMasses) and isinstance(self.masses.fixed, kind)

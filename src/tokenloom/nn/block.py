@@ -1,5 +1,7 @@
 """A transformer block modulated by the time: normalise, scale and shift, attend or transform, gate, add."""
 
+from functools import partial
+
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
@@ -11,6 +13,7 @@ from tokenloom.nn.base import Relations
 from tokenloom.nn.linear import Recomputed, is_plain
 
 Condition = Float[Tensor, "batch condition"] | None
+GELU = partial(F.gelu, approximate="tanh")
 
 
 class Modulation(nn.Module):
@@ -60,7 +63,7 @@ class Block(nn.Module):
         attended = self.attention(_normalised(x, self.norm_attention, shift_a, scale_a), sees, memory)
         x = x + gate_a * F.dropout(attended, self.dropout, self.training)
         hidden = _normalised(x, self.norm_mlp, shift_m, scale_m).through(self.expand)
-        transformed = Recomputed(_gelu, (hidden,)).through(self.contract)
+        transformed = Recomputed(GELU, (hidden,)).through(self.contract)
         result: Tensor = x + gate_m * F.dropout(transformed, self.dropout, self.training)
         return result
 
@@ -73,10 +76,6 @@ def _normalised(x: Tensor, norm: nn.LayerNorm, shift: Tensor, scale: Tensor) -> 
         lambda x, weight, *by: modulate(F.layer_norm(x, norm.normalized_shape, weight, None, norm.eps), *by),
         (x, norm.weight, shift, scale),
     )
-
-
-def _gelu(hidden: Tensor) -> Tensor:
-    return F.gelu(hidden, approximate="tanh")
 
 
 def modulate(x: Hidden, shift: Tensor, scale: Tensor) -> Hidden:

@@ -19,7 +19,7 @@ from tokenloom.models.interop.source import Content, Located, locate_source, rea
 from tokenloom.models.interop.vocabulary import tokenizer_of
 from tokenloom.models.tokenizer import Tokenizer, with_special_token
 from tokenloom.models.tokenizer_sources import build_tokenizer
-from tokenloom.nn.dit import DiT
+from tokenloom.nn.networks import DiT
 from tokenloom.nn.transformer import TransformerConfig
 from tokenloom.process import Process
 from tokenloom.support.words import nearest
