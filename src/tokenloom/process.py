@@ -22,13 +22,12 @@ from tokenloom.couplings import steps
 from tokenloom.couplings.base import Coupling, Lifted
 from tokenloom.couplings.capabilities import Capabilities
 from tokenloom.couplings.markov import Markov
-from tokenloom.couplings.mixtures import Mixture, Rates
-from tokenloom.couplings.steps import Endpoint
+from tokenloom.couplings.steps import Endpoint, Mixture, Rates
 from tokenloom.drawing.randomness import Randomness, device_named, uniform
 from tokenloom.noise.base import Noise
 from tokenloom.noise.law import Law
 from tokenloom.noise.masses import Masses
-from tokenloom.posteriors import OverTokens
+from tokenloom.posteriors import OverTokens, Posterior
 from tokenloom.schedules import LinearSchedule, Schedule
 from tokenloom.state import NetworkInput, Noisy
 from tokenloom.support.checks import check_mask, check_order, check_same_shape, check_time, check_tokens
@@ -189,7 +188,7 @@ class Process(Capabilities):
         return self.coupling.prior(self, state, generator) if isinstance(self.coupling, Lifted) else state
 
     @checked
-    def marginal(self, noisy: Noisy, endpoint: Endpoint) -> Mixture:
+    def marginal(self, noisy: Noisy, endpoint: Posterior | Tokens) -> Mixture:
         """q_{t|0} averaged over the endpoint, at the time of `noisy`: alpha_t nu + (1 - alpha_t) w."""
         return steps.marginal(self, noisy, self._endpoint(noisy, endpoint))
 
@@ -211,7 +210,7 @@ class Process(Capabilities):
         return steps.forward_rates(self, noisy, x_0)
 
     @checked
-    def bridge(self, noisy: Noisy, s: PerRow, endpoint: Endpoint) -> Mixture:
+    def bridge(self, noisy: Noisy, s: PerRow, endpoint: Posterior | Tokens) -> Mixture:
         """Return the law of x_s given x_t and the endpoint, for s < t.
 
         A `LeaveOneOut` is plugged into Bayes' formula, over a `Denoiser` the bridge is averaged, and clean tokens are
@@ -223,7 +222,7 @@ class Process(Capabilities):
         return steps.bridge(self, noisy, s, endpoint)
 
     @checked
-    def reverse_rates(self, noisy: Noisy, endpoint: Endpoint) -> Rates:
+    def reverse_rates(self, noisy: Noisy, endpoint: Posterior | Tokens) -> Rates:
         """Return rates of the chain that runs from t = 1 down to 0."""
         return steps.reverse_rates(self, noisy, self._endpoint(noisy, endpoint))
 
@@ -258,7 +257,7 @@ class Process(Capabilities):
         if noisy.given is not None:
             check_mask("given", noisy.given, noisy.tokens)
 
-    def _endpoint(self, noisy: Noisy, endpoint: Endpoint) -> Endpoint:
+    def _endpoint(self, noisy: Noisy, endpoint: Posterior | Tokens) -> Endpoint:
         """Check clean tokens, or a law of them, against a state; return it without the mask as a clean token."""
         self.check_state(noisy)
         if isinstance(endpoint, torch.Tensor):
