@@ -56,23 +56,23 @@ class Capabilities:
     @property
     def markov(self) -> bool:
         """True if x_t given x_s, and what is shown, does not depend on x_0."""
-        return isinstance(self.coupling, Chain) or self._maximal_is_markov
+        return self._chain is not None
 
-    @property
-    def _maximal_is_markov(self) -> bool:
-        """True if w is 0 or 1 at every clean token: then the maximal coupling is the Markov one."""
-        return isinstance(self.coupling, Maximal) and not self.masses.support.sometimes
+    @cached_property
+    def _chain(self) -> Chain | None:
+        """The maximal coupling is the Markov one if w is 0 or 1 at every clean token."""
+        if isinstance(self.coupling, Maximal) and not self.masses.support.sometimes:
+            return Markov()
+        return self.coupling if isinstance(self.coupling, Chain) else None
 
     @property
     def chain(self) -> Chain:
         """Return the coupling that adds noise to a state."""
-        if isinstance(self.coupling, Chain):
-            return self.coupling
-        if self._maximal_is_markov:
-            return Markov()
-        raise ValueError(
-            f"{self.title} is not Markov: x_t depends on x_0 beyond x_s; use corrupt(x_0, t) instead of a step up"
-        )
+        if self._chain is None:
+            raise ValueError(
+                f"{self.title} is not Markov: x_t depends on x_0 beyond x_s; use corrupt(x_0, t) instead of a step up"
+            )
+        return self._chain
 
     @property
     def one_way(self) -> bool:

@@ -141,9 +141,8 @@ def top_k_set(values: Float[Tensor, "rows vocab"], k: int) -> Bool[Tensor, "rows
     """Return flags of the k largest values of each row."""
     largest = values.topk(k, dim=-1).values
     smallest = largest[:, -1:]
-    return _keep(
-        values, smallest, (largest == smallest).sum(-1, keepdim=True), torch.ones_like(smallest, dtype=torch.bool)
-    )
+    ties = (largest == smallest).sum(-1, keepdim=True)
+    return _keep(values, smallest, ties, torch.ones_like(ties, dtype=torch.bool))
 
 
 def top_p_set(probs: Float[Tensor, "rows vocab"], p: float, asks: bool = True) -> Bool[Tensor, "rows vocab"]:

@@ -9,11 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from jaxtyping import Bool
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from tokenloom.support.registry import Registry
 
+Hidden = Float[Tensor, "batch length width"]
 Relations = Bool[Tensor, "kinds length length"]
 """Flags of related positions, one table for each kind of relation."""
 

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from tokenloom.nn.attention import Hidden
+from tokenloom.nn.base import Hidden
 from tokenloom.types import Flags, PerPosition, PerRow, Tokens
 
 FREQUENCIES = 128

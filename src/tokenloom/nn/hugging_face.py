@@ -18,8 +18,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from tokenloom.nn.attention import Hidden
-from tokenloom.nn.base import Network, NetworkOptions, Task
+from tokenloom.nn.base import Hidden, Network, NetworkOptions, Task
 from tokenloom.support.extras import optional
 from tokenloom.types import PerRow, Tokens
 

@@ -17,8 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tokenloom.nn.attention import Hidden
-from tokenloom.nn.base import NETWORKS
+from tokenloom.nn.base import NETWORKS, Hidden
 from tokenloom.nn.hugging_face import Pretrained, PretrainedConfig
 from tokenloom.types import Tokens
 

@@ -9,7 +9,7 @@ f stay, and the backward pass computes f once more.  The gradients are those of 
 """
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -72,20 +72,16 @@ class Recomputed:
         return result
 
 
-def _autocast(device: str) -> Callable[[], AbstractContextManager[None]]:
-    """Return a function that opens a context with the current mixed precision."""
-    if not torch.amp.is_autocast_available(device):
-        return nullcontext
-    return partial(torch.autocast, device, torch.get_autocast_dtype(device), torch.is_autocast_enabled(device))
-
-
 class _RecomputedLinear(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any, weight: Tensor, bias: Tensor | None, function: Callable[..., Tensor], *inputs: Tensor
     ) -> Tensor:
         ctx.function, ctx.bias_dtype = function, None if bias is None else bias.dtype
-        ctx.autocast = _autocast(weight.device.type)
+        ctx.autocast, device = nullcontext, weight.device.type
+        if torch.amp.is_autocast_available(device):  # the backward pass computes in the precision of this one
+            current = torch.get_autocast_dtype(device), torch.is_autocast_enabled(device)
+            ctx.autocast = partial(torch.autocast, device, *current)
         ctx.save_for_backward(weight, *inputs)
         return F.linear(function(*inputs), weight, bias)
 

@@ -10,8 +10,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from tokenloom.nn.attention import Hidden
-from tokenloom.nn.base import NETWORKS, Relations
+from tokenloom.nn.base import NETWORKS, Hidden, Relations
 from tokenloom.nn.block import Condition
 from tokenloom.nn.transformer import Transformer, TransformerConfig
 from tokenloom.support.typed import check_type
@@ -33,11 +32,9 @@ class DiT(Transformer):
     def __init__(self, config: TransformerConfig, relations: Relations | None = None) -> None:
         check_type("relations", relations, Tensor | None)
         super().__init__(config)
-        if relations is not None and relations.shape[1:] != (config.length, config.length):
-            raise ValueError(
-                f"relations must have shape [kinds, {config.length}, {config.length}] for this length, "
-                f"got {list(relations.shape)}"
-            )
+        length = config.length
+        if relations is not None and relations.shape[1:] != (length, length):
+            raise ValueError(f"relations must have shape [kinds, {length}, {length}], got {list(relations.shape)}")
         self.blocks = self._blocks(config.depth, relations)
 
     def constants(self) -> dict[str, Tensor]:

@@ -6,8 +6,7 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
-from tokenloom.nn.attention import Hidden
-from tokenloom.nn.base import NETWORKS, Network, NetworkOptions, Relations, Task
+from tokenloom.nn.base import NETWORKS, Hidden, Network, NetworkOptions, Relations, Task
 from tokenloom.nn.block import Block, Condition, Modulation, modulate
 from tokenloom.nn.conditioning import EvidenceEmbedding, LevelEmbedding, TimeEmbedding, TokenEmbedding
 from tokenloom.support.checks import check_least

@@ -15,8 +15,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from tokenloom.nn.attention import Hidden
-from tokenloom.nn.base import NETWORKS, Task
+from tokenloom.nn.base import NETWORKS, Hidden, Task
 from tokenloom.nn.block import Condition, Modulation, modulate
 from tokenloom.nn.conditioning import FEATURES, evidence_features
 from tokenloom.nn.transformer import Transformer, TransformerConfig, TransformerOptions
