@@ -2,11 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
+import tokenloom as tl
 from tokenloom.nn import CausalTransformer, DiT, HollowTransformer, Transformer, TransformerConfig
 from tokenloom.sudoku.network import grid_relations
 
@@ -25,6 +28,16 @@ def awake(network: Transformer, seed: int = 0) -> Transformer:
 
 def tokens(batch: int = 3) -> Tensor:
     return torch.randint(0, K, (batch, L), generator=torch.Generator().manual_seed(1))
+
+
+@torch.no_grad()
+def reloaded(model: tl.DiffusionModel[Any], noisy: tl.Noisy, folder: Path) -> tl.DiffusionModel[Any]:
+    """The model after saving and loading: it predicts the same in every bit."""
+    model.save(folder / "model")
+    loaded = tl.load(folder / "model")
+    assert isinstance(loaded, tl.DiffusionModel)
+    assert torch.equal(model.predict(noisy).logits, loaded.predict(noisy).logits)  # type: ignore[attr-defined]
+    return loaded
 
 
 @torch.no_grad()

@@ -10,6 +10,7 @@ checks.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import torch
@@ -93,21 +94,22 @@ class Rates(Branches):
 
     def elsewhere(self) -> Float[Tensor, "batch length 3"]:
         """Return the rates of jumps that change the token; summed over branches, the rate of leaving x_t."""
-        predicted = self._other_tokens().sum(-1)
+        predicted = self._others.sum(-1)
         leaving = 1 - self.noise.probability_of(self.stay)
         shares = branches(torch.zeros_like(predicted), predicted, leaving)
         return torch.where(shares > 0, self.weights * shares, 0)  # an infinite rate to where it is goes nowhere
 
     def invert_elsewhere(self, branch_number: PerPosition, u: PerPosition) -> Tokens:
         """Invert two uniform numbers per position into a token other than x_t; x_t where there is no other."""
-        rates, others = self.elsewhere(), self._other_tokens()
+        rates, others = self.elsewhere(), self._others
         possible = rates.sum(-1) > 0
         branch = invert(torch.where(possible.unsqueeze(-1), rates, 1), branch_number)
         predicted = invert(torch.where(others.sum(-1, keepdim=True) > 0, others, 1), u)
         jumped = torch.where(branch == PREDICTION, predicted, self.noise.draw_other(self.stay, u))
         return torch.where(possible, jumped, self.stay)
 
-    def _other_tokens(self) -> Float[Tensor, "batch length vocab"]:
+    @cached_property
+    def _others(self) -> Float[Tensor, "batch length vocab"]:
         """Return the prediction's probabilities, with 0 at x_t."""
         known = not self.prediction.is_floating_point()
         nu = one_hot(self.prediction, self.noise.num_states).float() if known else probabilities(self.prediction)
