@@ -83,11 +83,9 @@ class Attention(nn.Module):
         """Build the table that is added to the scores, or that masks them; None where the kernel needs none."""
         if self.bias is None or self.relations is None:
             return None if isinstance(sees, str) else sees
+        assert sees is None, "related positions see each other"
         dtype, length = query.dtype, query.shape[2]
-        scores = torch.einsum("hr,rij->hij", self.bias.to(dtype), self.relations[:, :length, :length].to(dtype))
-        if isinstance(sees, str):
-            sees = torch.ones(length, length, dtype=torch.bool, device=query.device).tril()
-        return scores if sees is None else scores.masked_fill(~sees, -torch.inf)
+        return torch.einsum("hr,rij->hij", self.bias.to(dtype), self.relations[:, :length, :length].to(dtype))
 
 
 class Block(nn.Module):
