@@ -4,8 +4,8 @@ import torch
 from torch import nn
 
 from benchmarks.size import Size
-from tokenloom.nn.dit import DiT
-from tokenloom.nn.masked_lm import MaskedLM, MaskedLMConfig
+from tokenloom.nn.language_models import MaskedLM, MaskedLMConfig
+from tokenloom.nn.networks import DiT
 from tokenloom.nn.transformer import TransformerConfig
 
 

@@ -50,12 +50,11 @@ def test_each_position_is_every_position_in_reading_order() -> None:
             assert (one is None and other is None) or torch.equal(one, other)
 
 
-@pytest.mark.parametrize("coupling", [tl.couplings.Markov(), tl.couplings.Maximal()])
-def test_noise_of_a_place_goes_with_a_position_that_was_taken_out(
-    coupling: tl.couplings.Coupling, generator: torch.Generator
-) -> None:
-    """Marginal, bridge, rates and evidence of single positions are those of the batch they were taken from."""
+@pytest.mark.parametrize("coupling", [tl.couplings.Markov(), tl.couplings.Maximal()], ids=repr)
+def test_noise_of_a_place_goes_with_a_position_that_was_taken_out(coupling: tl.couplings.Coupling) -> None:
+    """Bridge, rates and evidence of single positions are those of the batch they were taken from."""
     process = tl.Process(tl.noise.Table(4, brute.random_pi(4, 3)), coupling)
+    generator = torch.Generator().manual_seed(3)
     x_0 = torch.randint(0, 4, (5, 3), generator=generator)
     noisy = process.corrupt(x_0, torch.full((5,), 0.6, dtype=torch.float64), generator)
     logits = torch.randn(5, 3, 4, generator=generator, dtype=torch.float64)

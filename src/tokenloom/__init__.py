@@ -18,7 +18,8 @@ def __getattr__(name: str) -> Any:
     """Return a public name, which loads PyTorch: until one is used, as for `tokenloom --help`, nothing is loaded."""
     if name.startswith("__") and name != "__all__":  # asked by tools that look at any module
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module("tokenloom.public"), name)
+    public = import_module("tokenloom.public")
+    return sorted(each for each in vars(public) if each[0] != "_") if name == "__all__" else getattr(public, name)
 
 
 def __dir__() -> list[str]:

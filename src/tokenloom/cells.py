@@ -6,7 +6,7 @@ from torch import Tensor
 from tokenloom.couplings import Absorbing, Coupling, Markov, Maximal, TransitionTimes
 from tokenloom.couplings import LeftToRight as _LeftToRight
 from tokenloom.noise import Mask, MaskAndUniform, Noise, Table
-from tokenloom.noise.uniform import Uniform as _Uniform
+from tokenloom.noise import Uniform as _Uniform
 from tokenloom.process import Process
 from tokenloom.schedules import LinearSchedule, Schedule
 from tokenloom.support.registry import Registry

@@ -24,7 +24,6 @@ from jaxtyping import Float
 from torch import Tensor
 from typing_extensions import TypeVar as DefaultTypeVar
 
-from tokenloom.schedules import Schedule
 from tokenloom.state import Noisy
 from tokenloom.support.checks import check_logits, check_time, check_tokens
 from tokenloom.support.typed import checked
@@ -47,14 +46,11 @@ class Law(Protocol):
     def vocab_size(self) -> int: ...
     @property
     def num_states(self) -> int: ...
-    @property
-    def schedule(self) -> Schedule: ...
     def time_at(self, alpha: PerRow) -> PerRow: ...
     def law(self, noisy: Noisy) -> NoiseLaw: ...
     def evidence(self, noisy: Noisy) -> PerPosition: ...
     def level(self, noisy: Noisy) -> PerPosition: ...
     def restrict(self, logits: Logits) -> Logits: ...
-    def over_states(self, log_probs: Logits) -> Logits: ...
 
 
 class Posterior(ABC):
@@ -156,7 +152,6 @@ class Score(Posterior):
 
 
 Representation = TypeVar("Representation", bound=Posterior)
-Predicted = TypeVar("Predicted", bound=Posterior)
 Predicted_co = DefaultTypeVar("Predicted_co", bound=Posterior, covariant=True, default=Posterior)
 """The representation that a model predicts; any of them by default."""
 Asked = DefaultTypeVar("Asked", bound=Posterior, default=LeaveOneOut)
@@ -227,7 +222,8 @@ def _conditional_parts(leave_one_out: LeaveOneOut, noisy: Noisy, process: Law) -
     Kept apart because the excess alone carries the signal when alpha is small; where (1 - alpha) pi_y = 0 the base
     takes all.
     """
-    log_nu = process.over_states(LeaveOneOut(process.restrict(leave_one_out.logits)).log_probs)
+    log_nu = LeaveOneOut(process.restrict(leave_one_out.logits)).log_probs
+    log_nu = F.pad(log_nu, (0, process.num_states - process.vocab_size), value=-torch.inf)
     alpha = process.level(noisy).to(log_nu.dtype).unsqueeze(-1)
     signal = alpha.log() + log_nu
     base = torch.log1p(-alpha) + process.law(noisy).log_probs(noisy.tokens.device).to(log_nu.dtype)
@@ -236,7 +232,7 @@ def _conditional_parts(leave_one_out: LeaveOneOut, noisy: Noisy, process: Law) -
     return torch.where(noisy_state, base, signal), excess
 
 
-def as_posterior(logits: Tensor, predicts: type[Predicted]) -> Predicted:
+def as_posterior(logits: Tensor, predicts: type[Representation]) -> Representation:
     """Wrap logits, unchanged, as what they are."""
     return predicts(logits)  # type: ignore[call-arg]
 

@@ -22,23 +22,15 @@ from tokenloom.couplings import steps
 from tokenloom.couplings.base import Coupling, Lifted
 from tokenloom.couplings.capabilities import Capabilities
 from tokenloom.couplings.markov import Markov
-from tokenloom.couplings.mixtures import Mixture, Rates
-from tokenloom.couplings.steps import Endpoint
+from tokenloom.couplings.steps import Endpoint, Mixture, Rates
 from tokenloom.drawing.randomness import Randomness, device_named, uniform
 from tokenloom.noise.base import Noise
 from tokenloom.noise.law import Law
 from tokenloom.noise.masses import Masses
-from tokenloom.posteriors import OverTokens
+from tokenloom.posteriors import OverTokens, Posterior
 from tokenloom.schedules import LinearSchedule, Schedule
 from tokenloom.state import NetworkInput, Noisy
-from tokenloom.support.checks import (
-    check_batch,
-    check_mask,
-    check_order,
-    check_same_shape,
-    check_time,
-    check_tokens,
-)
+from tokenloom.support.checks import check_mask, check_order, check_same_shape, check_time, check_tokens
 from tokenloom.support.memory import check_memory
 from tokenloom.support.typed import check_fields, checked
 from tokenloom.types import Auxiliary, Flags, Logits, PerPosition, PerRow, Tokens, sealed
@@ -130,10 +122,6 @@ class Process(Capabilities):
         nothing = torch.full_like(logits[..., :1], -torch.inf)
         return torch.cat([logits[..., :mask], nothing, logits[..., mask + 1 :]], -1)
 
-    def over_states(self, log_probs: Logits) -> Tensor:
-        """Widen log-probabilities of tokens to log-probabilities of states."""
-        return torch.nn.functional.pad(log_probs, (0, self.num_states - self.vocab_size), value=-torch.inf)
-
     def network_input(self, noisy: Noisy) -> NetworkInput:
         """Turn a state into what a network reads."""
         return self.coupling.network_input(self, noisy)
@@ -170,7 +158,8 @@ class Process(Capabilities):
     @checked
     def corrupt(self, x_0: Tokens, t: PerRow, generator: Randomness | None = None, given: Flags | None = None) -> Noisy:
         """Draw x_t ~ q_{t|0}(. | x_0), with its auxiliary variable; given positions stay clean."""
-        check_batch(x_0, t, given, self.vocab_size, self.mask_in_vocabulary)
+        self.check_clean(x_0, given)
+        check_time("t", t, x_0)
         return self.corrupted(x_0, t, generator, given)
 
     def corrupted(self, x_0: Tokens, t: PerRow, generator: Randomness | None, given: Flags | None) -> Noisy:
@@ -199,7 +188,7 @@ class Process(Capabilities):
         return self.coupling.prior(self, state, generator) if isinstance(self.coupling, Lifted) else state
 
     @checked
-    def marginal(self, noisy: Noisy, endpoint: Endpoint) -> Mixture:
+    def marginal(self, noisy: Noisy, endpoint: Posterior | Tokens) -> Mixture:
         """q_{t|0} averaged over the endpoint, at the time of `noisy`: alpha_t nu + (1 - alpha_t) w."""
         return steps.marginal(self, noisy, self._endpoint(noisy, endpoint))
 
@@ -221,7 +210,7 @@ class Process(Capabilities):
         return steps.forward_rates(self, noisy, x_0)
 
     @checked
-    def bridge(self, noisy: Noisy, s: PerRow, endpoint: Endpoint) -> Mixture:
+    def bridge(self, noisy: Noisy, s: PerRow, endpoint: Posterior | Tokens) -> Mixture:
         """Return the law of x_s given x_t and the endpoint, for s < t.
 
         A `LeaveOneOut` is plugged into Bayes' formula, over a `Denoiser` the bridge is averaged, and clean tokens are
@@ -233,7 +222,7 @@ class Process(Capabilities):
         return steps.bridge(self, noisy, s, endpoint)
 
     @checked
-    def reverse_rates(self, noisy: Noisy, endpoint: Endpoint) -> Rates:
+    def reverse_rates(self, noisy: Noisy, endpoint: Posterior | Tokens) -> Rates:
         """Return rates of the chain that runs from t = 1 down to 0."""
         return steps.reverse_rates(self, noisy, self._endpoint(noisy, endpoint))
 
@@ -268,7 +257,7 @@ class Process(Capabilities):
         if noisy.given is not None:
             check_mask("given", noisy.given, noisy.tokens)
 
-    def _endpoint(self, noisy: Noisy, endpoint: Endpoint) -> Endpoint:
+    def _endpoint(self, noisy: Noisy, endpoint: Posterior | Tokens) -> Endpoint:
         """Check clean tokens, or a law of them, against a state; return it without the mask as a clean token."""
         self.check_state(noisy)
         if isinstance(endpoint, torch.Tensor):

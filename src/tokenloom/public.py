@@ -1,73 +1,45 @@
 """The public names of `tokenloom`, imported when the first of them is used."""
 
-from tokenloom import couplings, nn, noise, objectives, samplers
-from tokenloom.cells import (
-    AbsorbingUniform,
-    Hybrid,
-    Interpolating,
-    LeftToRight,
-    Masked,
-    MaskedUniform,
-    MaxCoupling,
-    Uniform,
-)
-from tokenloom.drawing.categorical import draw
-from tokenloom.drawing.randomness import RowGenerators
-from tokenloom.drawing.truncation import Truncation, truncate
-from tokenloom.models import DiffusionModel, Model
-from tokenloom.models.opening import load
-from tokenloom.objectives.head_loss import Loss, training_loss
-from tokenloom.objectives.likelihood import Likelihood, nelbo
-from tokenloom.oracles import MarkovOracle, Oracle
-from tokenloom.posteriors import Denoiser, LeaveOneOut, Score, conditional_log_probs, convert
-from tokenloom.process import Process
-from tokenloom.samplers import Sampler, Samples, Step, sample
-from tokenloom.schedules import CosineSchedule, GeometricSchedule, LinearSchedule, PolynomialSchedule, Schedule
-from tokenloom.state import Noisy
-from tokenloom.support.about import About
-
-__all__ = [
-    "About",
-    "AbsorbingUniform",
-    "CosineSchedule",
-    "Denoiser",
-    "DiffusionModel",
-    "GeometricSchedule",
-    "Hybrid",
-    "Interpolating",
-    "LeaveOneOut",
-    "LeftToRight",
-    "Likelihood",
-    "LinearSchedule",
-    "Loss",
-    "MarkovOracle",
-    "Masked",
-    "MaskedUniform",
-    "MaxCoupling",
-    "Model",
-    "Noisy",
-    "Oracle",
-    "PolynomialSchedule",
-    "Process",
-    "RowGenerators",
-    "Sampler",
-    "Samples",
-    "Schedule",
-    "Score",
-    "Step",
-    "Truncation",
-    "Uniform",
-    "conditional_log_probs",
-    "convert",
-    "couplings",
-    "draw",
-    "load",
-    "nelbo",
-    "nn",
-    "noise",
-    "objectives",
-    "sample",
-    "samplers",
-    "training_loss",
-    "truncate",
-]
+from tokenloom import couplings as couplings
+from tokenloom import nn as nn
+from tokenloom import noise as noise
+from tokenloom import objectives as objectives
+from tokenloom import samplers as samplers
+from tokenloom.cells import AbsorbingUniform as AbsorbingUniform
+from tokenloom.cells import Hybrid as Hybrid
+from tokenloom.cells import Interpolating as Interpolating
+from tokenloom.cells import LeftToRight as LeftToRight
+from tokenloom.cells import Masked as Masked
+from tokenloom.cells import MaskedUniform as MaskedUniform
+from tokenloom.cells import MaxCoupling as MaxCoupling
+from tokenloom.cells import Uniform as Uniform
+from tokenloom.drawing.categorical import draw as draw
+from tokenloom.drawing.randomness import RowGenerators as RowGenerators
+from tokenloom.drawing.truncation import Truncation as Truncation
+from tokenloom.drawing.truncation import truncate as truncate
+from tokenloom.models import DiffusionModel as DiffusionModel
+from tokenloom.models import Model as Model
+from tokenloom.models.opening import load as load
+from tokenloom.objectives.head_loss import Loss as Loss
+from tokenloom.objectives.head_loss import training_loss as training_loss
+from tokenloom.objectives.likelihood import Likelihood as Likelihood
+from tokenloom.objectives.likelihood import nelbo as nelbo
+from tokenloom.oracles import MarkovOracle as MarkovOracle
+from tokenloom.oracles import Oracle as Oracle
+from tokenloom.posteriors import Denoiser as Denoiser
+from tokenloom.posteriors import LeaveOneOut as LeaveOneOut
+from tokenloom.posteriors import Score as Score
+from tokenloom.posteriors import conditional_log_probs as conditional_log_probs
+from tokenloom.posteriors import convert as convert
+from tokenloom.process import Process as Process
+from tokenloom.samplers import Sampler as Sampler
+from tokenloom.samplers import Samples as Samples
+from tokenloom.samplers import Step as Step
+from tokenloom.samplers import sample as sample
+from tokenloom.schedules import CosineSchedule as CosineSchedule
+from tokenloom.schedules import GeometricSchedule as GeometricSchedule
+from tokenloom.schedules import LinearSchedule as LinearSchedule
+from tokenloom.schedules import PolynomialSchedule as PolynomialSchedule
+from tokenloom.schedules import Schedule as Schedule
+from tokenloom.state import Noisy as Noisy
+from tokenloom.support.about import About as About

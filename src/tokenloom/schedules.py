@@ -67,7 +67,7 @@ SCHEDULES: Registry[Schedule] = Registry("schedule", "tokenloom.schedules", "tok
 
 @dataclass(frozen=True)
 class _Eroding(Schedule):
-    """alpha = 1 - (1 - eps) erosion(t)."""
+    """alpha = 1 - (1 - eps) e(t), with e(t) = t unless a subclass bends it."""
 
     eps: float = 1e-3
     """The signal left at t = 1, in [0, 1)."""
@@ -77,14 +77,14 @@ class _Eroding(Schedule):
         if not 0 <= self.eps < 1:
             raise ValueError(f"eps must be in [0, 1), got {self.eps}: it is the signal left at t = 1")
 
-    @abstractmethod
-    def _erosion(self, t: Tensor) -> Tensor: ...
+    def _erosion(self, t: Tensor) -> Tensor:
+        return t
 
-    @abstractmethod
-    def _erosion_prime(self, t: Tensor) -> Tensor: ...
+    def _erosion_prime(self, t: Tensor) -> Tensor:
+        return torch.ones_like(t)
 
-    @abstractmethod
-    def _erosion_inverse(self, erosion: Tensor) -> Tensor: ...
+    def _erosion_inverse(self, erosion: Tensor) -> Tensor:
+        return erosion
 
     @checked
     def alpha(self, t: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
@@ -109,15 +109,6 @@ class _Eroding(Schedule):
 @dataclass(frozen=True)
 class LinearSchedule(_Eroding):
     """e(t) = t, the schedule of the paper."""
-
-    def _erosion(self, t: Tensor) -> Tensor:
-        return t
-
-    def _erosion_prime(self, t: Tensor) -> Tensor:
-        return torch.ones_like(t)
-
-    def _erosion_inverse(self, erosion: Tensor) -> Tensor:
-        return erosion
 
 
 @SCHEDULES.register("cosine")

@@ -91,9 +91,6 @@ class Positions:
         """Find the flagged positions; their number is the one thing that the host must wait for."""
         return cls(*where.nonzero(as_tuple=True))
 
-    def __len__(self) -> int:
-        return len(self.row)
-
     def take(self, values: Shaped[Tensor, "batch length"]) -> Shaped[Tensor, "positions 1"]:
         """Take the values of these positions."""
         return values[self.row, self.column].unsqueeze(1)

@@ -13,6 +13,8 @@ pytest.importorskip("transformers", reason="the networks of these tests are buil
 K, L = 40, 9
 PAD, FIRST, LAST, MASK = 1, 2, 3, 4
 SPECIAL = (0, PAD, FIRST, LAST, MASK, 38, 39)
+TEXT = torch.ones(K, dtype=torch.bool).index_fill(0, torch.tensor(SPECIAL), False)
+"""Flags of the ids that are not special."""
 SIZES = {
     "vocab_size": K,
     "hidden_size": 16,
@@ -55,12 +57,6 @@ def pretrained(kind: str, **other: Any) -> Any:
     for parameter in model.parameters():
         nn.init.normal_(parameter, std=0.3, generator=generator)
     return model
-
-
-def forbidden() -> Tensor:
-    flags = torch.zeros(K, dtype=torch.bool)
-    flags[list(SPECIAL)] = True
-    return flags
 
 
 def tokens(batch: int = 3, length: int = L) -> Tensor:

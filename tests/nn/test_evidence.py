@@ -9,8 +9,9 @@ import torch
 from torch import Tensor, nn
 
 import tokenloom as tl
+from tests.nn.test_networks import reloaded
 from tokenloom.nn import DiT, HollowTransformer, Transformer, TransformerConfig
-from tokenloom.nn.evidence import EvidenceEmbedding, evidence_features
+from tokenloom.nn.conditioning import EvidenceEmbedding, evidence_features
 from tokenloom.sudoku.network import GridNetwork, grid_relations
 
 K, L = 4, 16
@@ -176,29 +177,16 @@ def test_a_model_marks_givens_and_is_timeless_where_its_tokens_say_all_or_nothin
 
 @every_network
 def test_saving_and_loading_keep_a_network_that_reads_the_evidence(kind: str, tmp_path: Path) -> None:
-    process = tl.Hybrid(K)
-    model = tl.DiffusionModel(built(kind), process)
-    model.save(tmp_path / "model")
-    loaded = tl.load(tmp_path / "model")
-    assert isinstance(loaded, tl.DiffusionModel)
-    assert loaded.reads_evidence
     tokens, time, _ = drawn()
-    noisy = process.corrupt(tokens, time, torch.Generator().manual_seed(0))
-    prediction, again = model.predict(noisy), loaded.predict(noisy)
-    assert isinstance(prediction, tl.LeaveOneOut)
-    assert isinstance(again, tl.LeaveOneOut)
-    assert torch.equal(prediction.logits, again.logits)
-
-
-@every_network
-def test_evidence_that_is_missing_is_named(kind: str) -> None:
-    with pytest.raises(ValueError, match="conditioned on the evidence of each token; pass evidence="):
-        built(kind)(torch.zeros(1, L, dtype=torch.int64), torch.rand(1))
+    noisy = tl.Hybrid(K).corrupt(tokens, time, torch.Generator().manual_seed(0))
+    assert reloaded(tl.DiffusionModel(built(kind), tl.Hybrid(K)), noisy, tmp_path).reads_evidence
 
 
 @pytest.mark.usefixtures("as_a_user")
 def test_what_does_not_fit_is_named() -> None:
     network = built("dit")
+    with pytest.raises(ValueError, match="conditioned on the evidence of each token; pass evidence="):
+        network(torch.zeros(1, L, dtype=torch.int64), torch.rand(1))
     with pytest.raises(ValueError, match="predicts LeaveOneOut, not Denoiser; convert"):
         tl.DiffusionModel(network, tl.Uniform(K), predicts=tl.Denoiser)
     with pytest.raises(ValueError, match=r"takes 5 logits per position, but the network has 4"):

@@ -2,11 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
+import tokenloom as tl
 from tokenloom.nn import CausalTransformer, DiT, HollowTransformer, Transformer, TransformerConfig
 from tokenloom.sudoku.network import grid_relations
 
@@ -25,6 +28,16 @@ def awake(network: Transformer, seed: int = 0) -> Transformer:
 
 def tokens(batch: int = 3) -> Tensor:
     return torch.randint(0, K, (batch, L), generator=torch.Generator().manual_seed(1))
+
+
+@torch.no_grad()
+def reloaded(model: tl.DiffusionModel[Any], noisy: tl.Noisy, folder: Path) -> tl.DiffusionModel[Any]:
+    """The model after saving and loading: it predicts the same in every bit."""
+    model.save(folder / "model")
+    loaded = tl.load(folder / "model")
+    assert isinstance(loaded, tl.DiffusionModel)
+    assert torch.equal(model.predict(noisy).logits, loaded.predict(noisy).logits)  # type: ignore[attr-defined]
+    return loaded
 
 
 @torch.no_grad()
@@ -128,7 +141,7 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     (lambda: DiT(replace(SMALL, dropout=1.0)), r"dropout must be in \[0, 1\), got 1.0"),
     (lambda: DiT(SMALL)(torch.zeros(1, L + 1).long(), torch.rand(1)), f"at most {L} positions, got {L + 1}"),
     (lambda: DiT(replace(SMALL, absorbing=True))(tokens(), torch.rand(3)), "on the absorbing sequence U"),
-    (lambda: DiT(GRID, grid_relations(9, 3, 3)), r"relations .*\[kinds, 16, 16\] .*, got \[4, 81, 81\]"),
+    (lambda: DiT(GRID, grid_relations(9, 3, 3)), r"relations .*\[kinds, 16, 16\], got \[4, 81, 81\]"),
     (lambda: grid_relations(9, 2, 3), "boxes of 2 x 3 do not tile a grid of side 9"),
 ]
 

@@ -11,8 +11,7 @@ from torch import Tensor, nn
 from tests.nn.test_networks import SMALL, K, L, awake, tokens
 from tokenloom.nn import CausalTransformer, DiT, HollowTransformer, Transformer
 from tokenloom.nn.block import Block
-from tokenloom.nn.products import FEW, LARGE, linear
-from tokenloom.nn.recomputed import Recomputed
+from tokenloom.nn.linear import FEW, LARGE, Recomputed, linear
 
 BATCH, LENGTH, WIDTH = 2, 3, 8
 

@@ -20,11 +20,8 @@ def batch(rows: int = ROWS) -> tuple[Tensor, Tensor, Tensor]:
     """Clean tokens, times and given positions."""
     generator = torch.Generator().manual_seed(4)
     x_0 = torch.randint(0, K, (rows, L), generator=generator)
-    return (
-        x_0,
-        torch.rand(rows, generator=generator, dtype=torch.float64),
-        torch.rand(rows, L, generator=generator) < 0.3,
-    )
+    t = torch.rand(rows, generator=generator, dtype=torch.float64)
+    return x_0, t, torch.rand(rows, L, generator=generator) < 0.3
 
 
 def test_each_row_is_what_one_process_draws_at_the_same_share_of_lost_tokens() -> None:

@@ -5,8 +5,7 @@ import torch
 
 import tokenloom as tl
 from tests import brute
-from tests.statistics import assert_frequencies, sequence_counts
-from tokenloom.cells import PROCESSES
+from tokenloom.testing import check_noise
 
 K, L, P_UNIFORM = 3, 2, 0.3
 P0 = brute.random_p0(K, L)
@@ -23,18 +22,9 @@ def test_the_time_of_a_level_and_its_slope() -> None:
 
 @pytest.mark.parametrize("process", [PROCESS, INSIDE], ids=["outside", "inside"])
 def test_noise_is_drawn_by_its_law_and_draws_another_token_when_asked(process: tl.Process) -> None:
-    """Chi-square tests with the false-alarm rate of tests/statistics.py."""
-    rows, t = 40_000, 0.3
-    time = torch.full((rows,), t, dtype=torch.float64)
-    noise = process.law(tl.Noisy(torch.zeros(rows, 1).long(), time, process.alpha(time)))
-    u = torch.rand(rows, 1, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    law = noise.log_probs(u.device).exp()[0, 0]
-    assert_frequencies(sequence_counts(noise.draw(u), K + 1), law)
-    for token in range(K + 1):
-        others = law.clone()
-        others[token] = 0
-        drawn = noise.draw_other(torch.full((rows, 1), token), u)
-        assert_frequencies(sequence_counts(drawn, K + 1), others / others.sum())
+    """Frequencies over 20,000 even numbers u, and the masses in time."""
+    report = check_noise(process.noise, process.schedule)
+    assert report, report
 
 
 def test_the_estimated_bound_covers_the_entropy_with_signal_left_at_the_end() -> None:
@@ -48,4 +38,3 @@ def test_the_estimated_bound_covers_the_entropy_with_signal_left_at_the_end() ->
 def test_options_outside_their_range_are_refused_with_a_sentence() -> None:
     with pytest.raises(ValueError, match=r"p_uniform must be in \(0, 1\), got 0.0; without uniform noise use Masked"):
         tl.Hybrid(K, 0.0)
-    assert PROCESSES["hybrid"] is tl.Hybrid

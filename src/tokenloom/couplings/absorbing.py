@@ -18,7 +18,7 @@ import torch
 
 from tokenloom.couplings.base import COUPLINGS, Chain, Lifted, probability_lost, shown
 from tokenloom.couplings.markov import survival
-from tokenloom.couplings.mixtures import Mixture, branches
+from tokenloom.couplings.steps import Mixture, branches
 from tokenloom.drawing.randomness import Randomness, uniform
 from tokenloom.noise.law import Law, PointLaw
 from tokenloom.state import Noisy

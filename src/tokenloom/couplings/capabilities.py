@@ -10,7 +10,7 @@ from tokenloom.couplings.base import Chain, Coupling, Lifted, OneWay, Timed
 from tokenloom.couplings.left_to_right import LeftToRight
 from tokenloom.couplings.markov import Markov
 from tokenloom.couplings.maximal import Maximal
-from tokenloom.noise.law import Law, PointLaw, UniformLaw
+from tokenloom.noise.law import UniformLaw
 from tokenloom.noise.masses import Masses, StillMasses
 from tokenloom.posteriors import Denoiser, LeaveOneOut, OverTokens, Posterior, Score
 
@@ -56,23 +56,23 @@ class Capabilities:
     @property
     def markov(self) -> bool:
         """True if x_t given x_s, and what is shown, does not depend on x_0."""
-        return isinstance(self.coupling, Chain) or self._maximal_is_markov
+        return self._chain is not None
 
-    @property
-    def _maximal_is_markov(self) -> bool:
-        """True if w is 0 or 1 at every clean token: then the maximal coupling is the Markov one."""
-        return isinstance(self.coupling, Maximal) and not self.masses.support.sometimes
+    @cached_property
+    def _chain(self) -> Chain | None:
+        """The maximal coupling is the Markov one if w is 0 or 1 at every clean token."""
+        if isinstance(self.coupling, Maximal) and not self.masses.support.sometimes:
+            return Markov()
+        return self.coupling if isinstance(self.coupling, Chain) else None
 
     @property
     def chain(self) -> Chain:
         """Return the coupling that adds noise to a state."""
-        if isinstance(self.coupling, Chain):
-            return self.coupling
-        if self._maximal_is_markov:
-            return Markov()
-        raise ValueError(
-            f"{self.title} is not Markov: x_t depends on x_0 beyond x_s; use corrupt(x_0, t) instead of a step up"
-        )
+        if self._chain is None:
+            raise ValueError(
+                f"{self.title} is not Markov: x_t depends on x_0 beyond x_s; use corrupt(x_0, t) instead of a step up"
+            )
+        return self._chain
 
     @property
     def one_way(self) -> bool:
@@ -92,12 +92,13 @@ class Capabilities:
     @property
     def uniform_noise(self) -> bool:
         """True if a lost token is uniform on the vocabulary, at every position and time, as far as is shown."""
-        return self._still(UniformLaw) and not self._shows_noise
+        still = self.masses.fixed if isinstance(self.masses, StillMasses) else None
+        return isinstance(still, UniformLaw) and not self._shows_noise
 
     @property
     def masking(self) -> bool:
         """True if a lost token is the mask and nothing else."""
-        return not self.sequential and self._still(PointLaw) and self.masses.support.empty
+        return not self.sequential and self._is_point and self.masses.support.empty
 
     @property
     def shows_auxiliary(self) -> bool:
@@ -126,7 +127,3 @@ class Capabilities:
     def step_representation(self, predicts: type[Posterior]) -> type[OverTokens]:
         """Return the representation that a reverse step uses: the predicted one, or `preferred` for a score."""
         return self.preferred if predicts is Score else predicts  # type: ignore[return-value]
-
-    def _still(self, kind: type[Law]) -> bool:
-        """True if the noise stands still and has this structure."""
-        return isinstance(self.masses, StillMasses) and isinstance(self.masses.fixed, kind)

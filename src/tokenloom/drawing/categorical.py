@@ -11,13 +11,14 @@ rounding of the probabilities themselves, at the cost of one float32 softmax, an
 """
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from tokenloom.drawing.chunks import by_chunks
 from tokenloom.drawing.randomness import Randomness, uniform
 from tokenloom.support.checks import check_finite_maximum
 from tokenloom.support.typed import checked
+from tokenloom.types import Flags, Logits, PerPosition, Tokens
 
 BLOCK = 256
 
@@ -29,25 +30,22 @@ def draw(logits: Float[Tensor, "*shape vocab"], generator: Randomness | None = N
     return invert(probabilities(logits), uniform(tuple(logits.shape[:-1]), generator, logits.device))
 
 
-def draw_each(
-    logits: Float[Tensor, "batch length vocab"], u: Float[Tensor, "batch length"]
-) -> Int[Tensor, "batch length"]:
+def draw_each(logits: Logits, u: PerPosition) -> Tokens:
     """Draw one token from softmax(logits) at every position, from its uniform number."""
     rows, numbers = logits.flatten(0, 1), u.flatten()
     drawn = by_chunks(len(rows), rows.shape[-1], lambda part: invert(probabilities(rows[part]), numbers[part]))
     return drawn.view(u.shape)
 
 
-def draw_where(
-    logits: Float[Tensor, "batch length vocab"], where: Bool[Tensor, "batch length"], u: Float[Tensor, "batch length"]
-) -> Int[Tensor, "positions"]:
+def draw_where(logits: Logits, where: Flags, u: PerPosition) -> Int[Tensor, "positions"]:
     """Draw one token from softmax(logits) at each flagged position, from its uniform number."""
+
+    def drawn(part: slice) -> Tensor:
+        at = row[part], column[part]
+        return invert(probabilities(logits[at]), u[at])
+
     row, column = where.nonzero(as_tuple=True)
-    return by_chunks(
-        len(row),
-        logits.shape[-1],
-        lambda part: invert(probabilities(logits[row[part], column[part]]), u[row[part], column[part]]),
-    )
+    return by_chunks(len(row), logits.shape[-1], drawn)
 
 
 def draw_uniform_tokens(u: Float[Tensor, "*shape"], vocab_size: int) -> Int[Tensor, "*shape"]:

@@ -13,6 +13,7 @@ from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
 from tokenloom.support.typed import checked
+from tokenloom.types import PerPosition, Tokens
 
 
 class RowGenerators:
@@ -64,9 +65,7 @@ def uniform(shape: tuple[int, ...], generator: Randomness | None, device: torch.
     return torch.rand(shape, generator=generator, device=device, dtype=torch.float64)
 
 
-def uniform_pair(
-    tokens: Int[Tensor, "batch length"], generator: Randomness | None
-) -> tuple[Float[Tensor, "batch length"], Float[Tensor, "batch length"]]:
+def uniform_pair(tokens: Tokens, generator: Randomness | None) -> tuple[PerPosition, PerPosition]:
     """Draw two uniform numbers per position: one for the branch, one for the token."""
     shape, device = tuple(tokens.shape), tokens.device
     return uniform(shape, generator, device), uniform(shape, generator, device)

@@ -15,7 +15,7 @@ the row.  Rows shorter than a histogram are sorted.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
@@ -83,8 +83,7 @@ class Truncation(Sharpening):
 
     def record(self) -> dict[str, object]:
         """Return the settings as JSON."""
-        settings = {"temperature": self.temperature, "top_p": self.top_p, "top_k": self.top_k}
-        return settings | {"on": self.on.__name__, "forbid": list(self.forbid)}
+        return asdict(self) | {"on": self.on.__name__, "forbid": list(self.forbid)}
 
     @classmethod
     def restore(cls, record: Mapping[str, Any]) -> "Truncation":
@@ -142,9 +141,8 @@ def top_k_set(values: Float[Tensor, "rows vocab"], k: int) -> Bool[Tensor, "rows
     """Return flags of the k largest values of each row."""
     largest = values.topk(k, dim=-1).values
     smallest = largest[:, -1:]
-    return _keep(
-        values, smallest, (largest == smallest).sum(-1, keepdim=True), torch.ones_like(smallest, dtype=torch.bool)
-    )
+    ties = (largest == smallest).sum(-1, keepdim=True)
+    return _keep(values, smallest, ties, torch.ones_like(ties, dtype=torch.bool))
 
 
 def top_p_set(probs: Float[Tensor, "rows vocab"], p: float, asks: bool = True) -> Bool[Tensor, "rows vocab"]:

@@ -25,7 +25,7 @@ from typing import Any, Protocol, runtime_checkable
 from torch import Tensor, nn
 
 from tokenloom.models import compiled
-from tokenloom.nn.products import linear
+from tokenloom.nn.linear import linear
 from tokenloom.posteriors import LeaveOneOut, Posterior, Score
 from tokenloom.process import Process
 from tokenloom.state import NetworkInput

@@ -9,10 +9,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from jaxtyping import Bool
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from tokenloom.support.registry import Registry
+
+Hidden = Float[Tensor, "batch length width"]
+Relations = Bool[Tensor, "kinds length length"]
+"""Flags of related positions, one table for each kind of relation."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +33,7 @@ class Task:
     """Read the absorbing sequence U."""
     given: bool = False
     """Read flags of the given positions."""
-    relations: Bool[Tensor, "kinds length length"] | None = None
+    relations: Relations | None = None
     """Flags of related positions, where the data form a grid."""
     data: str = "this data"
     """The name of the data in messages."""

@@ -1,4 +1,10 @@
-"""A transformer block modulated by the time: normalise, scale and shift, attend or transform, gate, add."""
+"""A transformer block modulated by the time: normalise, scale and shift, attend or transform, gate, add.
+
+Attention runs on PyTorch's own kernel, with rotary positions and an optional bias learnt for each relation.
+"""
+
+from functools import partial
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -6,11 +12,15 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from tokenloom.nn.attention import Attention, Hidden, Sees
-from tokenloom.nn.products import is_plain
-from tokenloom.nn.recomputed import Recomputed
+from tokenloom.nn.base import Hidden, Relations
+from tokenloom.nn.linear import Recomputed, is_plain
 
 Condition = Float[Tensor, "batch condition"] | None
+Sees = Bool[Tensor, "length keys"] | Literal["before"] | None
+"""The keys that a position sees: flags, those up to its own, or all."""
+Memory = Float[Tensor, "batch keys width"] | None
+"""What a position attends to in the place of its own sequence."""
+GELU = partial(F.gelu, approximate="tanh")
 
 
 class Modulation(nn.Module):
@@ -20,18 +30,62 @@ class Modulation(nn.Module):
         super().__init__()
         self.parts = parts
         self.linear = None if condition is None else nn.Linear(condition, parts * width)
-        self.constant = nn.Parameter(torch.zeros(parts * width)) if condition is None else None
-        if self.linear is not None:
+        if self.linear is None:
+            self.constant = nn.Parameter(torch.zeros(parts * width))
+        else:
             nn.init.zeros_(self.linear.weight)
             nn.init.zeros_(self.linear.bias)
 
     def forward(self, condition: Condition) -> tuple[Tensor, ...]:
-        if self.linear is None:
-            assert self.constant is not None
-            return self.constant[None, None].chunk(self.parts, -1)
-        assert condition is not None
-        chunks: tuple[Tensor, ...] = self.linear(condition)[:, None].chunk(self.parts, -1)
-        return chunks
+        vectors: Tensor = self.constant[None] if self.linear is None else self.linear(condition)
+        return vectors[:, None].chunk(self.parts, -1)
+
+
+class Attention(nn.Module):
+    """Attention of a sequence to itself, or to a memory made of copies of it laid end to end.
+
+    `relations` adds sum_r bias[head, r] relations[r] to the scores.
+    """
+
+    def __init__(self, width: int, heads: int, rotary: bool, relations: Relations | None) -> None:
+        super().__init__()
+        if width % heads or width // heads % 2:
+            raise ValueError(f"width must be an even multiple of heads, got width {width} and heads {heads}")
+        self.heads, self.rotary = heads, rotary
+        self.qkv = nn.Linear(width, 3 * width, bias=False)
+        self.out = nn.Linear(width, width, bias=False)
+        self.bias = None if relations is None else nn.Parameter(torch.zeros(heads, len(relations)))
+        self.relations: Tensor | None
+        self.register_buffer("relations", relations, persistent=False)
+
+    def forward(self, read: Recomputed, sees: Sees, memory: Memory) -> Hidden:
+        q, k, v = self._project(read, memory)
+        if self.rotary:
+            angles = rotary_angles(torch.arange(q.shape[2], device=q.device), q.shape[-1])
+            q, k = rotate(q, angles), rotate(k, angles.repeat(k.shape[2] // q.shape[2], 1))
+            v = v.contiguous()  # a view would keep the unrotated q and k for the backward pass
+        scores = self._scores(sees, q)
+        causal = scores is None and sees is not None
+        attended = F.scaled_dot_product_attention(q, k, v, attn_mask=scores, is_causal=causal)
+        merged: Tensor = self.out(attended.transpose(1, 2).flatten(2))
+        return merged
+
+    def _project(self, read: Recomputed, memory: Memory) -> tuple[Tensor, ...]:
+        if memory is None:
+            parts = read.through(self.qkv).chunk(3, -1)
+        else:
+            query, key, value = self.qkv.weight.chunk(3)
+            parts = (read.times(query), F.linear(memory, key), F.linear(memory, value))
+        head_width = parts[0].shape[-1] // self.heads
+        return tuple(part.view(*part.shape[:2], self.heads, head_width).transpose(1, 2) for part in parts)
+
+    def _scores(self, sees: Sees, query: Tensor) -> Tensor | None:
+        """Build the table that is added to the scores, or that masks them; None where the kernel needs none."""
+        if self.bias is None or self.relations is None:
+            return None if isinstance(sees, str) else sees
+        assert sees is None, "related positions see each other"
+        dtype, length = query.dtype, query.shape[2]
+        return torch.einsum("hr,rij->hij", self.bias.to(dtype), self.relations[:, :length, :length].to(dtype))
 
 
 class Block(nn.Module):
@@ -41,13 +95,7 @@ class Block(nn.Module):
     """
 
     def __init__(
-        self,
-        width: int,
-        heads: int,
-        condition: int | None,
-        dropout: float,
-        rotary: bool,
-        relations: Bool[Tensor, "kinds length length"] | None,
+        self, width: int, heads: int, condition: int | None, dropout: float, rotary: bool, relations: Relations | None
     ) -> None:
         super().__init__()
         self.norm_attention = nn.LayerNorm(width, bias=False)
@@ -58,24 +106,18 @@ class Block(nn.Module):
         self.modulation = Modulation(condition, width, 6)
         self.dropout, self.recompute = dropout, False
 
-    def forward(
-        self,
-        x: Hidden,
-        condition: Condition,
-        sees: Sees = None,
-        memory: Float[Tensor, "batch keys width"] | None = None,
-    ) -> Hidden:
+    def forward(self, x: Hidden, condition: Condition, sees: Sees = None, memory: Memory = None) -> Hidden:
         if self.recompute and torch.is_grad_enabled():
             result: Tensor = checkpoint(self._transform, x, condition, sees, memory, use_reentrant=False)
             return result
         return self._transform(x, condition, sees, memory)
 
-    def _transform(self, x: Hidden, condition: Condition, sees: Sees, memory: Tensor | None) -> Hidden:
+    def _transform(self, x: Hidden, condition: Condition, sees: Sees, memory: Memory) -> Hidden:
         shift_a, scale_a, gate_a, shift_m, scale_m, gate_m = self.modulation(condition)
         attended = self.attention(_normalised(x, self.norm_attention, shift_a, scale_a), sees, memory)
         x = x + gate_a * F.dropout(attended, self.dropout, self.training)
         hidden = _normalised(x, self.norm_mlp, shift_m, scale_m).through(self.expand)
-        transformed = Recomputed(_gelu, (hidden,)).through(self.contract)
+        transformed = Recomputed(GELU, (hidden,)).through(self.contract)
         result: Tensor = x + gate_m * F.dropout(transformed, self.dropout, self.training)
         return result
 
@@ -90,10 +132,20 @@ def _normalised(x: Tensor, norm: nn.LayerNorm, shift: Tensor, scale: Tensor) -> 
     )
 
 
-def _gelu(hidden: Tensor) -> Tensor:
-    return F.gelu(hidden, approximate="tanh")
-
-
 def modulate(x: Hidden, shift: Tensor, scale: Tensor) -> Hidden:
     """x (1 + scale) + shift."""
     return torch.addcmul(x + shift, x, scale)
+
+
+def rotary_angles(positions: Tensor, head_width: int) -> Float[Tensor, "length half"]:
+    """Multiply each position by a geometric range of frequencies."""
+    half = head_width // 2
+    frequencies = 10_000.0 ** (-torch.arange(half, device=positions.device, dtype=torch.float32) / half)
+    return positions.float()[:, None] * frequencies
+
+
+def rotate(x: Float[Tensor, "batch heads length head_width"], angles: Float[Tensor, "length half"]) -> Tensor:
+    """Turn the pairs (x_i, x_{i + half}) by their angles."""
+    cos, sin = (function.to(x.dtype).repeat(1, 2) for function in (angles.cos(), angles.sin()))
+    first, second = x.chunk(2, -1)
+    return x * cos + torch.cat([-second, first], -1) * sin

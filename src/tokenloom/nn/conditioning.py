@@ -1,4 +1,13 @@
-"""The conditions of a transformer besides the tokens: time, the absorbing sequence, given positions."""
+r"""The inputs of a transformer: tokens with the time, U and given positions, or with the evidence of each token.
+
+The evidence is one number a in [0, inf] per position, and nothing of time, noise law or givens.  A network reads
+
+    phi_c(a) = (1 - e^{-a}) sigmoid(a - c),      c = 0, 1.5, ..., 21,
+
+features that are all 0 where a token says nothing (a = 0) and all 1 where it says everything (a = inf).  A token is
+trusted about as far as a > log K, so these centres suit vocabularies from 2 to 262,144.  What a token adds to its
+position is multiplied with a gate that is linear in phi, so at a = 0 nothing of the network depends on the token.
+"""
 
 import math
 
@@ -7,9 +16,12 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from tokenloom.types import Flags, PerRow, Tokens
+from tokenloom.nn.base import Hidden
+from tokenloom.types import Flags, PerPosition, PerRow, Tokens
 
 FREQUENCIES = 128
+FEATURES, SPACING = 15, 1.5
+"""The number of centres c and the distance between them."""
 
 
 class TimeEmbedding(nn.Module):
@@ -43,9 +55,7 @@ class TokenEmbedding(nn.Module):
             self.mix = nn.Sequential(nn.Linear(2 * width + 1, 4 * width), nn.GELU("tanh"), nn.Linear(4 * width, width))
         self.given = nn.Parameter(torch.zeros(width)) if given else None
 
-    def forward(
-        self, tokens: Tokens, absorbing: Tokens | None, given: Flags | None
-    ) -> Float[Tensor, "batch length width"]:
+    def forward(self, tokens: Tokens, absorbing: Tokens | None, given: Flags | None) -> Hidden:
         x: Tensor = self.table(tokens)
         if self.mix is not None:
             if absorbing is None:
@@ -55,3 +65,41 @@ class TokenEmbedding(nn.Module):
         if self.given is not None and given is not None:
             x = x + given.unsqueeze(-1) * self.given
         return x
+
+
+def evidence_features(evidence: PerPosition) -> Float[Tensor, "batch length features"]:
+    """Return phi, in float32."""
+    a = evidence.float().unsqueeze(-1)
+    return -torch.expm1(-a) * torch.sigmoid(a - SPACING * torch.arange(FEATURES, device=a.device))
+
+
+class EvidenceEmbedding(nn.Module):
+    """Each token behind its gate, beside what the evidence alone adds: gate(phi) * e(x_t) + V phi + b."""
+
+    def __init__(self, num_tokens: int, width: int) -> None:
+        super().__init__()
+        self.table = nn.Embedding(num_tokens, width)
+        self.gate = nn.Linear(FEATURES, width, bias=False)
+        self.level = nn.Linear(FEATURES, width)
+        nn.init.normal_(self.table.weight, std=0.02)
+        nn.init.constant_(self.gate.weight, 1 / FEATURES)
+        nn.init.normal_(self.level.weight, std=0.02)
+        nn.init.normal_(self.level.bias, std=0.02)
+
+    def forward(self, tokens: Tokens, evidence: PerPosition) -> Hidden:
+        phi = evidence_features(evidence).to(self.table.weight.dtype)
+        said = self.table(tokens.masked_fill(evidence == 0, 0))  # a mask has no row of its own
+        result: Tensor = torch.addcmul(self.level(phi), self.gate(phi), said)
+        return result
+
+
+class LevelEmbedding(nn.Module):
+    """The level of a row as `dim` features, in the place of its time: an MLP of phi, averaged over the positions."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.mlp = nn.Sequential(nn.Linear(FEATURES, dim), nn.SiLU(), nn.Linear(dim, dim))
+
+    def forward(self, evidence: PerPosition) -> Float[Tensor, "batch dim"]:
+        phi = evidence_features(evidence).mean(1)
+        return F.silu(self.mlp(phi.to(next(self.parameters()).dtype)))

@@ -9,7 +9,7 @@ embedding stays that one tensor: it is trained, moved and saved once.
 Only classes of the library itself are built.  Whatever a config says about code, kernels or number formats is dropped.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from tokenloom.nn.base import Network, NetworkOptions, Task
+from tokenloom.nn.base import Hidden, Network, NetworkOptions, Task
 from tokenloom.support.extras import optional
 from tokenloom.types import PerRow, Tokens
 
@@ -111,6 +111,8 @@ class Pretrained(Network):
     timeless = True
     config: PretrainedConfig
     head: PretrainedHead
+    read: Callable[[Tokens], Hidden]
+    """Compute the features at every token: the network without its last map."""
 
     def __init__(
         self, config: PretrainedConfig, forbidden: Bool[Tensor, "vocab"], pretrained: nn.Module | None = None
@@ -124,20 +126,21 @@ class Pretrained(Network):
         self.body: Any = build_pretrained(config.architecture, self.auto) if pretrained is None else pretrained
         self.head = split_head(self.body, forbidden)
         self.num_states = self.num_outputs = K
-        self.length = longest_sequence(self.body.config, config.length)
+        self.length = longest_sequence(self.body.config, config.length, self.taken)
+
+    @property
+    def taken(self) -> int:
+        """The positions of the network that text cannot use."""
+        return 0
 
     def constants(self) -> dict[str, Tensor]:
         return {"forbidden": self.head.barrier.isneginf()}
 
-    def features(self, tokens: Tokens, time: PerRow) -> Float[Tensor, "batch length width"]:
+    def features(self, tokens: Tokens, time: PerRow) -> Hidden:
         """Compute everything but the head; the time is not read."""
         if tokens.shape[1] > self.length:
             raise ValueError(f"this network reads at most {self.length} positions, got {tokens.shape[1]}")
         return self.read(tokens)
-
-    def read(self, tokens: Tokens) -> Float[Tensor, "batch length width"]:
-        """Compute the features at every token: the network without its last map."""
-        raise TypeError(f"{type(self).__name__} does not say how it reads tokens; use MaskedLM or BidirectionalLM")
 
 
 def build_pretrained(architecture: Mapping[str, Any], auto: str) -> Any:

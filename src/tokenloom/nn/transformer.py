@@ -4,14 +4,11 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 import torch
-from jaxtyping import Bool, Float
-from torch import Tensor, nn
+from torch import nn
 
-from tokenloom.nn.attention import Hidden
-from tokenloom.nn.base import NETWORKS, Network, NetworkOptions, Task
+from tokenloom.nn.base import NETWORKS, Hidden, Network, NetworkOptions, Relations, Task
 from tokenloom.nn.block import Block, Condition, Modulation, modulate
-from tokenloom.nn.conditioning import TimeEmbedding, TokenEmbedding
-from tokenloom.nn.evidence import EvidenceEmbedding, LevelEmbedding
+from tokenloom.nn.conditioning import EvidenceEmbedding, LevelEmbedding, TimeEmbedding, TokenEmbedding
 from tokenloom.support.checks import check_least
 from tokenloom.support.typed import check_fields, check_type
 from tokenloom.types import Flags, PerPosition, PerRow, Tokens
@@ -161,7 +158,7 @@ class Transformer(Network):
         absorbing: Tokens | None = None,
         given: Flags | None = None,
         evidence: PerPosition | None = None,
-    ) -> Float[Tensor, "batch length width"]:
+    ) -> Hidden:
         """Compute everything but the head; `head(features)` gives logits, at any subset of positions."""
         self._check_length(tokens.shape[1])
         if not self.reads_evidence:
@@ -192,7 +189,7 @@ class Transformer(Network):
             return range(most)
         return range(int(torch.randint(fewest, most + 1, ())))
 
-    def _blocks(self, depth: int, relations: Bool[Tensor, "kinds length length"] | None = None) -> nn.ModuleList:
+    def _blocks(self, depth: int, relations: Relations | None = None) -> nn.ModuleList:
         config = self.config
         condition = config.condition if config.time else None
         return nn.ModuleList(

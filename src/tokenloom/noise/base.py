@@ -49,10 +49,8 @@ class Noise(ABC):
 def check_mask_id(mask_id: int | None, vocab_size: int) -> None:
     """Raise unless a mask lies inside the vocabulary or is the one id after it."""
     if mask_id is not None and not 0 <= mask_id <= vocab_size:
-        raise ValueError(
-            f"mask_id must be in 0..{vocab_size - 1} (inside the vocabulary) or {vocab_size} "
-            f"(one id more), got {mask_id}"
-        )
+        inside = f"0..{vocab_size - 1} (inside the vocabulary)"
+        raise ValueError(f"mask_id must be in {inside} or {vocab_size} (one id more), got {mask_id}")
 
 
 NOISES: Registry[Noise] = Registry("noise", "tokenloom.noises", "tokenloom.noise")

@@ -24,8 +24,8 @@ from torch import Tensor
 
 from tokenloom.noise.base import NOISES
 from tokenloom.noise.law import Law, MaskOrUniformLaw, Support
-from tokenloom.noise.mask import WithMask
 from tokenloom.noise.masses import Masses
+from tokenloom.noise.still import WithMask
 from tokenloom.schedules import Schedule
 from tokenloom.state import Noisy
 from tokenloom.types import PerPosition, PerRow, sealed
@@ -66,10 +66,6 @@ class HybridMasses(Masses):
     def _b(self) -> float:
         return 2 * self.noise.p_uniform / (1 - self.noise.p_uniform)
 
-    @property
-    def _real(self) -> int:
-        return self.noise.vocab_size - (self.noise.mask < self.noise.vocab_size)
-
     def _angle(self, t: PerRow) -> tuple[PerRow, PerRow]:
         """sin and cos of theta at times t."""
         lost = self.schedule.lost(t.double())
@@ -104,7 +100,8 @@ class HybridMasses(Masses):
     def mass(self, noisy: Noisy) -> PerPosition:
         sin, cos = self._angle(noisy.t)
         total = 1 + self._b * sin * cos
-        return self._at(noisy, sin**2 / total, self._b * sin * cos / total / self._real)
+        real = self.noise.vocab_size - (self.noise.mask < self.noise.vocab_size)
+        return self._at(noisy, sin**2 / total, self._b * sin * cos / total / real)
 
     def renewed(self, noisy: Noisy, s: PerRow) -> tuple[PerPosition, PerPosition]:
         (sin_s, cos_s), (sin_t, cos_t) = self._angle(s), self._angle(noisy.t)

@@ -27,20 +27,21 @@ from tokenloom.types import PerPosition, PerRow, sealed
 class Masses(ABC):
     """alpha_t and m_t, in float64: one number per row costs nothing, and a step of 1/1000 in float32 is off by 1e-4."""
 
+    schedule: Schedule
     support: Support
     """The kinds of probabilities that clean tokens have for 0 < t < 1."""
 
-    @abstractmethod
     def alpha(self, t: PerRow) -> PerRow:
-        """Return the signal left at times t."""
+        """Return the signal left at times t: that of the schedule, unless the noise bends it."""
+        return self.schedule.alpha(t.double())
 
-    @abstractmethod
     def alpha_prime(self, t: PerRow) -> PerRow:
         """d alpha / dt."""
+        return self.schedule.alpha_prime(t.double())
 
-    @abstractmethod
     def time_at_lost(self, lost: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """Return the time at which 1 - alpha is `lost`; above 1 where that is never reached."""
+        return self.schedule.inverse_lost(lost)
 
     @abstractmethod
     def law(self, noisy: Noisy, t: PerRow) -> Law:
@@ -84,15 +85,6 @@ class StillMasses(Masses):
     """w, for one row."""
     schedule: Schedule
     support: Support
-
-    def alpha(self, t: PerRow) -> PerRow:
-        return self.schedule.alpha(t.double())
-
-    def alpha_prime(self, t: PerRow) -> PerRow:
-        return self.schedule.alpha_prime(t.double())
-
-    def time_at_lost(self, lost: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        return self.schedule.inverse_lost(lost)
 
     def law(self, noisy: Noisy, t: PerRow) -> Law:
         if noisy.place is not None:

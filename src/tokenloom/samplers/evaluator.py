@@ -23,7 +23,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from tokenloom.couplings.mixtures import Mixture
+from tokenloom.couplings.steps import Mixture
 from tokenloom.drawing.categorical import draw_each
 from tokenloom.drawing.chunks import chunks, collected
 from tokenloom.drawing.truncation import Truncation, truncate_checked

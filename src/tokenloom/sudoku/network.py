@@ -15,10 +15,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from tokenloom.nn.attention import Hidden
-from tokenloom.nn.base import NETWORKS, Task
+from tokenloom.nn.base import NETWORKS, Hidden, Task
 from tokenloom.nn.block import Condition, Modulation, modulate
-from tokenloom.nn.evidence import FEATURES, evidence_features
+from tokenloom.nn.conditioning import FEATURES, evidence_features
 from tokenloom.nn.transformer import Transformer, TransformerConfig, TransformerOptions
 from tokenloom.types import Flags, PerPosition, Tokens
 
@@ -99,7 +98,7 @@ class CandidateEmbedding(nn.Module):
 
 
 class CandidateEvidence(nn.Module):
-    """Embeds the evidence of each candidate: phi (`nn/evidence.py`) where x_t says it, phi where x_t says another."""
+    """Embeds the evidence of each candidate by phi (`nn/conditioning.py`), where x_t says it and where it does not."""
 
     def __init__(self, digits: int, width: int) -> None:
         super().__init__()

@@ -11,7 +11,7 @@ from tests.models.interop.ddit_reference import D, H, N, Tensors, V, forward, ra
 from tokenloom.models.interop import ddit
 from tokenloom.models.interop.families import SIGMA, ZERO
 from tokenloom.nn import TransformerConfig
-from tokenloom.nn.dit import DiT
+from tokenloom.nn.networks import DiT
 
 TOKENS = torch.randint(0, V, (5, 9), generator=torch.Generator().manual_seed(1))
 TIMES = torch.tensor([0.0, 0.01, 0.7, 3.0, 6.9])

@@ -19,7 +19,7 @@ from tokenloom.evaluation.held_out import text_rows
 from tokenloom.models.interop.importing import import_model
 from tokenloom.models.interop.vocabulary import read_vocabulary, symbols
 from tokenloom.models.tokenizer import Characters, Subwords, tokenizer_from_json
-from tokenloom.nn.masked_lm import MaskedLM
+from tokenloom.nn.language_models import MaskedLM
 
 WORDS = ["[UNK]", "[PAD]", "[CLS]", "[SEP]", "[MASK]", *string.ascii_letters[:33], "[unused1]"]
 """Ids 0..38; id 39 has no token."""

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from tests.models.interop.test_hugging_face import WORDS, load, logits
 from tests.nn.pretrained import CAUSAL, MASK, K, architecture, pretrained, tokens
-from tokenloom.nn.bidirectional import BidirectionalLM
+from tokenloom.nn.language_models import BidirectionalLM
 
 LLADA: dict[str, Any] = {
     "model_type": "llada", "d_model": 16, "n_heads": 2, "n_kv_heads": 1, "n_layers": 2, "mlp_hidden_size": 32,

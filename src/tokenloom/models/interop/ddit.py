@@ -20,7 +20,7 @@ from torch import Tensor
 
 from tokenloom.models.interop.families import declared_sizes
 from tokenloom.models.tensors import check_tensors
-from tokenloom.nn.dit import DiT
+from tokenloom.nn.networks import DiT
 from tokenloom.nn.transformer import TransformerConfig
 
 Tensors = dict[str, Tensor]

@@ -24,9 +24,8 @@ from tokenloom.models.interop.vocabulary import Named, Vocabulary, read_vocabula
 from tokenloom.models.tensors import check_tensors
 from tokenloom.models.tokenizer import Subwords, Tokenizer
 from tokenloom.nn.base import Network
-from tokenloom.nn.bidirectional import BidirectionalConfig, BidirectionalLM
 from tokenloom.nn.hugging_face import Pretrained, PretrainedConfig, build_pretrained, longest_sequence
-from tokenloom.nn.masked_lm import MaskedLM, MaskedLMConfig
+from tokenloom.nn.language_models import BidirectionalConfig, BidirectionalLM, MaskedLM, MaskedLMConfig
 from tokenloom.posteriors import Denoiser
 from tokenloom.schedules import LinearSchedule
 from tokenloom.support.extras import optional

@@ -22,7 +22,7 @@ from tokenloom.models.model import DiffusionModel
 from tokenloom.models.tokenizer import Tokenizer, with_special_token
 from tokenloom.models.tokenizer_sources import build_tokenizer
 from tokenloom.nn.base import Network
-from tokenloom.nn.dit import DiT
+from tokenloom.nn.networks import DiT
 from tokenloom.nn.transformer import TransformerConfig
 from tokenloom.process import Process
 from tokenloom.support.about import About

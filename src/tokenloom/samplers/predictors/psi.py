@@ -16,8 +16,7 @@ from typing import Literal
 
 import torch
 
-from tokenloom.couplings.mixtures import branches
-from tokenloom.couplings.steps import bridge, stay_bound
+from tokenloom.couplings.steps import branches, bridge, stay_bound
 from tokenloom.drawing.randomness import Randomness
 from tokenloom.posteriors import Denoiser
 from tokenloom.samplers.evaluator import Evaluator

@@ -14,8 +14,7 @@ import torch
 from torch import Tensor
 
 from tokenloom.couplings.base import Clocked
-from tokenloom.couplings.mixtures import NOISE, PREDICTION, Mixture, Rates, branches
-from tokenloom.couplings.steps import movable, rate_bound, reverse_rates
+from tokenloom.couplings.steps import NOISE, PREDICTION, Mixture, Rates, branches, movable, rate_bound, reverse_rates
 from tokenloom.drawing.randomness import Randomness, select, uniform
 from tokenloom.process import Process
 from tokenloom.samplers.evaluator import Evaluator

@@ -1,4 +1,7 @@
-"""Masked language models of transformers as denoisers: same logits, split, framed, and without special tokens."""
+"""Language models of transformers as denoisers: same logits, split, and without special tokens.
+
+A masked one is framed; in a causal architecture every position sees every position, and the shift moves predictions.
+"""
 
 import copy
 from collections.abc import Callable
@@ -11,21 +14,29 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import tokenloom as tl
-from tests.nn.pretrained import FIRST, LAST, MASK, MASKED, PAD, K, L, architecture, forbidden, pretrained, tokens
+from tests.nn.pretrained import CAUSAL, FIRST, LAST, MASK, MASKED, PAD, TEXT, K, L, architecture, pretrained, tokens
+from tests.nn.test_networks import reloaded, sensitivity
 from tokenloom.nn.base import Task
 from tokenloom.nn.hugging_face import PretrainedOptions
-from tokenloom.nn.masked_lm import MaskedLM, MaskedLMConfig
-
-TEXT = ~forbidden()
+from tokenloom.nn.language_models import BidirectionalConfig, BidirectionalLM, MaskedLM, MaskedLMConfig
 
 
 def network(kind: str, **other: object) -> MaskedLM:
-    return MaskedLM(MaskedLMConfig(architecture(kind, **other), FIRST, LAST), forbidden(), pretrained(kind, **other))
+    return MaskedLM(MaskedLMConfig(architecture(kind, **other), FIRST, LAST), ~TEXT, pretrained(kind, **other))
 
 
-def model(kind: str = "bert") -> tl.DiffusionModel:
+def bidirectional(kind: str, shift: bool = False) -> BidirectionalLM:
+    return BidirectionalLM(BidirectionalConfig(architecture(kind), shift), ~TEXT, pretrained(kind))
+
+
+def model(kind: str = "bert", shift: bool = False) -> tl.DiffusionModel[tl.Denoiser]:
     process = tl.Masked(K, mask_id=MASK, schedule=tl.LinearSchedule(eps=0.0))
-    return tl.DiffusionModel(network(kind), process, predicts=tl.Denoiser)
+    own = bidirectional(kind, shift) if kind in CAUSAL else network(kind)
+    return tl.DiffusionModel(own, process, predicts=tl.Denoiser)
+
+
+def noised() -> tl.Noisy:
+    return model().process.corrupt(tokens(), torch.rand(3), torch.Generator().manual_seed(0))
 
 
 def framed(x: Tensor) -> Tensor:
@@ -60,12 +71,7 @@ def test_the_head_at_some_positions_is_linear_and_gives_the_logits_there(kind: s
 @pytest.mark.parametrize("kind", MASKED)
 def test_a_tied_matrix_is_one_parameter_and_stays_one_after_saving(kind: str, tmp_path: Path) -> None:
     own = model(kind)
-    own.save(tmp_path / "model")
-    loaded = tl.load(tmp_path / "model")
-    assert isinstance(loaded, tl.DiffusionModel)
-    noisy = own.process.corrupt(tokens(), torch.rand(3), torch.Generator().manual_seed(0))
-    with torch.no_grad():
-        assert torch.equal(own.predict(noisy).logits, loaded.predict(noisy).logits)  # type: ignore[attr-defined]
+    loaded = reloaded(own, noised(), tmp_path)
     for network in (own.network, loaded.network, copy.deepcopy(own.network)):
         assert isinstance(network, MaskedLM)
         assert network.head.weight is network.body.get_input_embeddings().weight
@@ -100,10 +106,44 @@ def test_the_longest_sequence_leaves_room_for_the_frame_and_the_padding(kind: st
         own(tokens(1, longest + 1), torch.rand(1))
 
 
-@pytest.mark.parametrize("kind", ["bert", "roberta", "modernbert", "esm"])
+@torch.no_grad()
+@pytest.mark.parametrize("kind", CAUSAL)
+def test_every_output_sees_every_input_where_the_untouched_network_sees_the_past(kind: str) -> None:
+    untouched, own = pretrained(kind), bidirectional(kind)
+    causal = sensitivity(lambda x: untouched(input_ids=x).logits, tokens(), 33, first=5)
+    assert causal.triu(1).abs().max() < 1e-5
+    assert (sensitivity(lambda x: own.features(x, torch.rand(3)), tokens(), 33, first=5) > 1e-4).all()
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("kind", CAUSAL)
+def test_logits_are_those_of_the_untouched_network_under_a_mask_that_hides_nothing(kind: str) -> None:
+    mask = torch.ones(3, 1, L, L, dtype=torch.bool)
+    expected = pretrained(kind)(input_ids=tokens(), attention_mask=mask, use_cache=False).logits
+    torch.testing.assert_close(bidirectional(kind)(tokens(), torch.rand(3))[..., TEXT], expected[..., TEXT])
+
+
+@torch.no_grad()
+def test_the_shift_moves_predictions_by_one_and_leaves_the_first_without_its_own() -> None:
+    plain, shifted = (bidirectional("qwen2", shift)(tokens(), torch.rand(3)) for shift in (False, True))
+    assert torch.equal(shifted[:, 1:], plain[:, :-1])
+    assert torch.equal(shifted[:, 0], plain[:, 0])
+    assert not torch.equal(shifted[:, 1:], plain[:, 1:])
+
+
+@pytest.mark.parametrize(("kind", "shift"), [("llama", False), ("qwen2", True), ("qwen3", False)])
+def test_a_bidirectional_network_is_saved_and_loads_again_with_the_same_logits(
+    kind: str, shift: bool, tmp_path: Path
+) -> None:
+    own = model(kind, shift)
+    assert own.length == reloaded(own, noised(), tmp_path).length == 26
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta", "modernbert", "esm", "llama", "qwen2", "qwen3"])
 @pytest.mark.parametrize("sampler", ["ancestral", "confidence", "remasking", "mudm", "mudm:resample=true"])
 def test_no_special_token_is_ever_sampled(kind: str, sampler: str) -> None:
-    drawn = tl.sample(model(kind), 8, length=L, steps=5, sampler=sampler, generator=torch.Generator().manual_seed(0))
+    own, generator = model(kind, shift=kind == "qwen2"), torch.Generator().manual_seed(0)
+    drawn = tl.sample(own, 8, length=L, steps=5, sampler=sampler, generator=generator)
     assert TEXT[drawn].all()
 
 
