@@ -128,6 +128,8 @@ CASES: list[tuple[str, Callable[[], object], str]] = [
     ("left to right bridge", lambda: tl.LeftToRight(K).bridge(NOISY, HALF / 2, tl.LeaveOneOut(LOGITS)), "LeftToRight has no bridge: .* use the autoregressive sampler"),
     ("a clean sequence of another length", lambda: tl.MaxCoupling(K).forward_rates(NOISY, TOKENS[:, :2]), r"x_0 must .* shape \[1, 3\], got \[1, 2\]"),
     ("one row of a generator per row", lambda: tl.draw(torch.zeros(K), tl.RowGenerators([0])), "generators for 1 rows, but the batch has no rows"),
+    ("rates where nothing is left", lambda: (process := tl.Hybrid(K)).reverse_rates(process.prior(1, 3), tl.LeaveOneOut(LOGITS)), "rates of Hybrid are infinite at t = 1; ask for them inside"),
+    ("rates at the start of a root", lambda: (process := tl.Hybrid(K)).forward_rates(process.corrupt(TOKENS, torch.zeros(1))), "rates of Hybrid are infinite at t = 0; ask for them inside"),
     ("left to right rates", lambda: tl.LeftToRight(K).reverse_rates(NOISY, tl.LeaveOneOut(LOGITS)), "LeftToRight has no reverse rates"),
     ("left to right forward rates", lambda: tl.LeftToRight(K).forward_rates(NOISY), "LeftToRight is not Markov"),
     ("an oracle from left to right", lambda: tl.Oracle(LAW, tl.LeftToRight(K)), "an oracle sees every position, and under LeftToRight a prediction"),

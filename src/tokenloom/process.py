@@ -207,7 +207,7 @@ class Process(Capabilities):
         if x_0 is not None:
             self.check_clean(x_0)
             check_same_shape("x_0", x_0, noisy.tokens)
-        return steps.forward_rates(self, noisy, x_0)
+        return self._finite(steps.forward_rates(self, noisy, x_0), noisy)
 
     @checked
     def bridge(self, noisy: Noisy, s: PerRow, endpoint: Posterior | Tokens) -> Mixture:
@@ -224,7 +224,7 @@ class Process(Capabilities):
     @checked
     def reverse_rates(self, noisy: Noisy, endpoint: Posterior | Tokens) -> Rates:
         """Return rates of the chain that runs from t = 1 down to 0."""
-        return steps.reverse_rates(self, noisy, self._endpoint(noisy, endpoint))
+        return self._finite(steps.reverse_rates(self, noisy, self._endpoint(noisy, endpoint)), noisy)
 
     @checked
     def resample(self, x_0: Tokens, x_s: Tokens, s: PerRow, generator: Randomness | None = None) -> Auxiliary | None:
@@ -256,6 +256,14 @@ class Process(Capabilities):
                 check_tokens("aux", noisy.aux, self.num_states)
         if noisy.given is not None:
             check_mask("given", noisy.given, noisy.tokens)
+
+    def _finite(self, rates: Rates, noisy: Noisy) -> Rates:
+        """Return the rates, unless some are infinite, as where nothing of x_0 is left."""
+        infinite = ~rates.weights.isfinite().flatten(1).all(1)
+        if bool(infinite.any()):
+            t = float(noisy.t[infinite][0])
+            raise ValueError(f"rates of {self.title} are infinite at t = {t:g}; ask for them inside (0, 1)")
+        return rates
 
     def _endpoint(self, noisy: Noisy, endpoint: Posterior | Tokens) -> Endpoint:
         """Check clean tokens, or a law of them, against a state; return it without the mask as a clean token."""
