@@ -7,9 +7,16 @@ import pytest
 
 from tests.data.helpers import refused
 from tokenloom.data.packing import pack
-from tokenloom.models.tokenizer import Ids
+from tokenloom.models.tokenizer import Bytes, Ids
 
 END = 99
+
+
+class Ends(Bytes):
+    """A tokenizer with these ends."""
+
+    def __init__(self, end: int | None, start: int | None = None, padding: int | None = None) -> None:
+        self.end_of_sequence, self.start_of_sequence, self.padding = end, start, padding  # type: ignore[assignment]
 
 
 def documents() -> list[Ids]:
@@ -17,8 +24,8 @@ def documents() -> list[Ids]:
     return [generator.integers(0, 90, size, dtype=np.int32) for size in (5, 1, 17, 3, 30, 8)]
 
 
-def rows(packing: str, length: int, end: int | None = END) -> Ids:
-    return np.concatenate(list(pack(documents(), packing, length, end, "the text")))
+def rows(packing: str, length: int, *ends: int | None) -> Ids:
+    return np.concatenate(list(pack(documents(), Ends(*ends or (END,)), packing, length, "the text")))
 
 
 @pytest.mark.parametrize("block", [1, 10, 1 << 20])
@@ -60,11 +67,10 @@ def test_padding_gives_each_document_its_row() -> None:
 def test_a_vocabulary_with_a_start_and_a_padding_frames_rows_with_them() -> None:
     """As BERT's rows are: [CLS] c [SEP], and [CLS] d [SEP] [PAD] ..."""
     start, padding = 97, 98
-    framed = np.concatenate(list(pack(documents(), "sentences", 8, END, "the text", start, padding)))
+    framed = rows("sentences", 8, END, start, padding)
     assert (framed[:, 0] == start).all()
     assert (framed[:, -1] == END).all()
-    padded = np.concatenate(list(pack(documents(), "pad", 8, END, "the text", start, padding)))
-    for row, document in zip(padded.tolist(), documents(), strict=True):
+    for row, document in zip(rows("pad", 8, END, start, padding).tolist(), documents(), strict=True):
         whole = [start, *document.tolist(), END]
         assert row == (whole + [padding] * 8)[:8]
 

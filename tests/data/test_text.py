@@ -64,8 +64,8 @@ def test_a_folder_is_the_sum_of_its_files_unless_it_names_its_splits(tmp_path: P
         ("field.jsonl", b'{"text": "a"}\n\n{"body": "b"}\n', 'line 3 of .*field.jsonl .* a string field "text"'),
         ("list.jsonl", b"[1]\n", "line 1 of"),
         ("surrogate.jsonl", b'{"text": "\\ud800"}\n', "line 1 of"),
-        ("table.csv", b"a,b", "its name must end in .txt"),
-        ("nothing", None, "the folder .*nothing has no file that ends in"),
+        ("table.csv", b"a,b", "table.csv can be read as text; file names must end in .txt"),
+        ("nothing", None, "nothing in .*nothing can be read"),
     ],
 )
 def test_unreadable_text_gets_a_sentence(name: str, content: bytes | None, sentence: str, tmp_path: Path) -> None:

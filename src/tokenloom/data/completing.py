@@ -8,31 +8,10 @@ A share of the training rows has given positions: all but a blank interval.  Wit
 each in half of these rows.  Held-out rows have none, so that a bound is that of whole sequences.
 """
 
-from dataclasses import dataclass, replace
-
 import torch
-from torch import Generator, Tensor
+from torch import Generator
 
-from tokenloom.data.base import Dataset, Outline, Split, take
-from tokenloom.types import Flags, Tokens
-
-
-@dataclass(frozen=True)
-class Completing(Dataset):
-    """A data set of which some training rows are to be continued or filled in."""
-
-    share: float = 0.0
-    """The share of training rows with given positions."""
-
-    @property
-    def outline(self) -> Outline:
-        return replace(super().outline, given=self.share > 0)
-
-    def draw(self, split: Split, rows: Tensor, generator: Generator) -> tuple[Tokens, Flags | None]:
-        tokens = take(getattr(self, split), rows)
-        if split == "valid" or not self.share:
-            return tokens, None
-        return tokens, given_positions(len(rows), self.length, self.share, generator)
+from tokenloom.types import Flags
 
 
 def given_positions(rows: int, length: int, share: float, generator: Generator) -> Flags:

@@ -63,16 +63,13 @@ HUB = {
 def text_files(source: str | Path) -> list[Path]:
     """Return the readable files of a path, sorted."""
     path = Path(source)
-    if path.is_dir():
-        found = sorted(file for file in path.rglob("*") if file.is_file() and file.name.endswith(SUFFIXES))
-        if not found:
-            raise ValueError(f"the folder {path} has no file that ends in {', '.join(SUFFIXES)}")
-        return found
-    if not path.is_file():
+    if not path.exists():
         raise ValueError(f"there is no file, folder or data set {source}; {nearest(str(source), HUB)}")
-    if not path.name.endswith(SUFFIXES):
-        raise ValueError(f"{path} is not text that can be read; its name must end in {', '.join(SUFFIXES)}")
-    return [path]
+    files = sorted(path.rglob("*")) if path.is_dir() else [path]
+    found = [file for file in files if file.is_file() and file.name.endswith(SUFFIXES)]
+    if not found:
+        raise ValueError(f"nothing in {path} can be read as text; file names must end in {', '.join(SUFFIXES)}")
+    return found
 
 
 def corpus_of(files: list[Path], name: str) -> Corpus:

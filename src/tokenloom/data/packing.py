@@ -66,16 +66,9 @@ def _gathered(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
     yield found
 
 
-def pack(
-    documents: Iterable[Ids],
-    packing: str,
-    length: int,
-    end: int | None,
-    name: str,
-    start: int | None = None,
-    padding: int | None = None,
-) -> Iterator[Ids]:
+def pack(documents: Iterable[Ids], tokenizer: Tokenizer, packing: str, length: int, name: str) -> Iterator[Ids]:
     """Yield blocks of rows, [rows, length], in the order of the documents; `name` is what errors call the text."""
+    end, start, padding = tokenizer.end_of_sequence, tokenizer.start_of_sequence, tokenizer.padding
     closing = np.array([] if end is None else [end], dtype=np.int32)
     if packing == "pad":
         opening = np.array([] if start is None else [start], dtype=np.int32)

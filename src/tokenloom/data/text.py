@@ -12,8 +12,9 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
+from torch import Tensor
+
 from tokenloom.data.base import SOURCES, Dataset, Outline, Source
-from tokenloom.data.completing import Completing
 from tokenloom.data.decoder import text
 from tokenloom.data.detokenise import Detokeniser, detokenise
 from tokenloom.data.documents import HUB, Corpus, corpus_of, hub_corpus, text_files
@@ -57,7 +58,7 @@ class TextSource(Source):
         if self.path is None:
             raise ValueError("text needs --data.path: a file, a folder or a Hub name such as lm1b")
         found = load_text(self.path, self.valid_path, self.tokenizer, self.length, self.packing, self.detokeniser)
-        return Completing(**vars(found), share=self.given or 0.0)
+        return replace(found, given=self.given or 0.0)
 
     def outline(self) -> Outline:
         return replace(super().outline(), given=bool(self.given))
@@ -82,14 +83,9 @@ def load_text(
     ]
     chosen = _tokenizer(tokenizer, corpora[0], directory)
     check_packing(packing, length, chosen.end_of_sequence)
-    keys = [digest(FORMAT, corpus.key, chosen.identity, packing, length) for corpus in corpora]
-    tables = [
-        cached_rows(directory, key, length, partial(packed, corpus, chosen, packing, length))
-        for key, corpus in zip(keys, corpora, strict=True)
-    ]
+    (rows, own), (held_out, other) = (token_rows(corpus, chosen, packing, length, directory) for corpus in corpora)
     name = str(train) if str(train) in HUB else Path(train).name
-    fingerprint = digest(*(stored_digest(directory, key) for key in keys))
-    return Dataset(name, chosen.vocab_size, tables[0], tables[1], fingerprint, text(chosen))
+    return Dataset(name, chosen.vocab_size, rows, held_out, digest(own, other), text(chosen))
 
 
 def detokenised(corpus: Corpus, name: Detokeniser) -> Corpus:
@@ -99,11 +95,17 @@ def detokenised(corpus: Corpus, name: Detokeniser) -> Corpus:
     return replace(corpus, key=digest(corpus.key, name), read=lambda: (detokenise(it, name) for it in corpus.read()))
 
 
-def packed(corpus: Corpus, tokenizer: Tokenizer, packing: str, length: int) -> Iterator[Ids]:
-    """Yield blocks of rows, [rows, length]."""
-    documents = encode_documents(corpus.read(), tokenizer, corpus.name)
-    ends = (tokenizer.start_of_sequence, tokenizer.padding)
-    return pack(documents, packing, length, tokenizer.end_of_sequence, corpus.name, *ends)
+def token_rows(
+    corpus: Corpus, tokenizer: Tokenizer, packing: Packing, length: int, directory: Path
+) -> tuple[Tensor, str]:
+    """Return the rows of a corpus, from the cache if they are there, and the sha256 of their tokens."""
+
+    def build() -> Iterator[Ids]:
+        documents = encode_documents(corpus.read(), tokenizer, corpus.name)
+        return pack(documents, tokenizer, packing, length, corpus.name)
+
+    key = digest(FORMAT, corpus.key, tokenizer.identity, packing, length)
+    return cached_rows(directory, key, length, build), stored_digest(directory, key)
 
 
 def _tokenizer(kind: str, corpus: Corpus, directory: Path) -> Tokenizer:

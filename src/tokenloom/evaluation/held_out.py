@@ -22,8 +22,8 @@ from tokenloom.data.decoder import Decoder, text
 from tokenloom.data.detokenise import Detokeniser
 from tokenloom.data.documents import HUB, corpus_of, hub_corpus, text_files
 from tokenloom.data.packing import Packing, check_packing
-from tokenloom.data.text import TextSource, detokenised, is_hub, own_splits, packed
-from tokenloom.data.token_cache import cached_rows, default_cache, digest
+from tokenloom.data.text import TextSource, detokenised, is_hub, own_splits, token_rows
+from tokenloom.data.token_cache import default_cache
 from tokenloom.models.model import DiffusionModel
 from tokenloom.models.opening import Run
 from tokenloom.models.tokenizer import Tokenizer
@@ -195,9 +195,7 @@ def text_rows(
         splits = own_splits(files)
         corpus = splits[1] if splits is not None else corpus_of(files, title)
     detokeniser = reading.detokeniser or DETOKENISERS.get(source, "none")
-    corpus = detokenised(corpus, detokeniser)
-    key = digest("held out", corpus.key, tokenizer.identity, packing, length)
-    rows = cached_rows(directory, key, length, partial(packed, corpus, tokenizer, packing, length))
+    rows, _ = token_rows(detokenised(corpus, detokeniser), tokenizer, packing, length, directory)
     decode = text(tokenizer)
     name = source if source in HUB else Path(source).name
     return HeldOut(name, rows, _fingerprint(rows, decode, packing, detokeniser), decode)
