@@ -83,11 +83,11 @@ def test_another_method_is_trained_where_the_network_allows_it(imported: Path, t
 def test_data_that_does_not_fit_the_model_is_refused(imported: Path, text: Path, tmp_path: Path) -> None:
     config = settings(imported, text, tmp_path / "run")
     longer = replace(config, data=replace(config.data, length=10))  # type: ignore[call-arg]
-    with pytest.raises(ValueError, match="rows of 10 tokens are longer than the 9"):
+    with pytest.raises(ValueError, match="reads 9 tokens, got rows of 10"):
         train(longer)
     other = replace(config, data=replace(config.data, tokenizer="characters"))  # type: ignore[call-arg]
     text.write_text("abc defg hi " * 200)
-    with pytest.raises(ValueError, match="is tokenised otherwise"):
+    with pytest.raises(ValueError, match="has other tokens than"):
         train(other)
 
 

@@ -153,7 +153,7 @@ MARKOV, GRIDS = ["--recipe", "markov"], ["--recipe", "sudoku9"]
         (["--recipe", "sudoku5"], "there is no recipe 'sudoku5'; did you mean sudoku9 or sudoku6?"),
         ([*MARKOV, "--objective", "crm"], "RatioMatching needs a hollow network"),
         ([*MARKOV, "--method", "ar", "--objective", "ce"], "NextToken goes with CausalTransformer"),
-        ([*MARKOV, "--network.kind", "causal"], "sees only the past and goes with --method ar"),
+        ([*MARKOV, "--network.kind", "causal"], "causal sees only the past: use --method ar"),
         ([*MARKOV, "--network.kind", "grid"], "--network.kind grid needs a grid, and markov chain of 16"),
         ([*GRIDS, "--network.kind", "grid", "--method", "ar"], "causal network, got --network.kind grid"),
         ([*MARKOV, "--network.relations"], "needs a grid, and markov chain of 16 tokens has no relations"),

@@ -4,7 +4,7 @@ A config written as JSON and read back is the same config; a key that does not e
 """
 
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
 
@@ -19,19 +19,6 @@ from tokenloom.support.registry import build
 from tokenloom.support.words import nearest
 
 FORMAT = 2
-MAY_CHANGE = (
-    "max_steps",
-    "max_minutes",
-    "out",
-    "run.validate_every",
-    "run.checkpoint_every",
-    "run.strategy",
-    "run.compile",
-    "run.recompute",
-    "run.tensorboard",
-    "run.wandb",
-)
-"""Options that a resumed run may change."""
 FITTED = (
     "network.width",
     "network.depth",
@@ -118,6 +105,11 @@ class RunConfig:
     """Write TensorBoard events beside metrics.jsonl."""
     wandb: str | None = None
     """A Weights & Biases project to log to."""
+
+
+FIXED = {"run.valid_rows", "run.seed", "run.precision"}
+MAY_CHANGE = {"max_steps", "max_minutes", "out"} | {f"run.{item.name}" for item in fields(RunConfig)} - FIXED
+"""Options that a resumed run may change: its end, its folder, and how it runs unless a figure depends on it."""
 
 
 @dataclass(frozen=True)

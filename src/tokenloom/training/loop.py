@@ -8,7 +8,7 @@ A disk that refuses does not end it: it says so, trains on and tries again.
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,8 +30,8 @@ from tokenloom.training.ending import Clock, Stopping, ended
 from tokenloom.training.fitting import fitted
 from tokenloom.training.lock import locked
 from tokenloom.training.reporting import Reporter
-from tokenloom.training.setup import Learner, launch
-from tokenloom.training.snapshot import find_checkpoint, gather, tensors_of, whole
+from tokenloom.training.setup import Learner, batch_loss, gather, launch, whole
+from tokenloom.training.snapshot import State, find_checkpoint
 
 PATIENCE = 5
 """Steps in a row whose loss is not finite before the run stops."""
@@ -85,9 +85,10 @@ def train(config: TrainConfig, resume: bool, reporter: Reporter) -> Result | Non
         if saved is None:
             config = fitted(config, data, fabric, clock, reporter)
         with reporter.doing("building the network"):
-            learner = Learner.build(config, data, fabric, saved)
-        start, best = (0, math.inf) if saved is None else (saved.step, saved.state["best"])
-        run = _Run(config, fabric, data, learner, folder, reporter, clock, Stopping(reporter.say), best)
+            learner = Learner(config, data, fabric, saved)
+        start, best = (0, None) if saved is None else (saved.step, saved.state["best"])
+        stopping = Stopping(reporter.say)
+        run = _Run(config, fabric, data, learner, folder, reporter, clock, stopping, math.inf if best is None else best)
         with run.stopping.listening():
             return run.loop(start)
 
@@ -156,8 +157,11 @@ class _Run:
         size = options.batch // (fabric.world_size * options.accumulate)
         for piece in range(options.accumulate):
             begin = (fabric.global_rank * options.accumulate + piece) * size
-            last = piece + 1 == options.accumulate
-            total += learner.backward(batch.part(slice(begin, begin + size)), fabric, last)
+            part = batch.part(slice(begin, begin + size))
+            with fabric.no_backward_sync(learner.root, enabled=piece + 1 < options.accumulate):  # the last exchanges
+                loss = learner.root(partial(batch_loss, batch=part, method=learner.method, objective=learner.objective))
+                fabric.backward(loss * fabric.world_size)
+            total += loss.detach() * fabric.world_size
         loss = float(fabric.all_reduce(total, reduce_op="mean"))
         clip = partial(fabric.clip_gradients, max_norm=options.clip, error_if_nonfinite=False)
         norm = float(whole(clip(learner.root, learner.optimiser)))
@@ -223,19 +227,13 @@ class _Run:
         config, learner = self.config, self.learner
         by_steps = config.max_steps is not None and step >= config.max_steps
         used = (config.max_minutes or 0.0) if done and not by_steps else 0.0
-        tensors = tensors_of(learner.model, learner.averaged, learner.optimiser, self.fabric.is_global_zero)
-        state = {
-            "best": self.best,
-            "averaged": int(learner.averaged.n_averaged),
-            "rows_seen": step * config.optimiser.batch,
-            "minutes": max(self.clock.minutes, used),
-            "done": done,
-            "config": config.record(),
-        }
+        averaged, minutes = int(learner.averaged.n_averaged), max(self.clock.minutes, used)
+        state = State(self.best, averaged, step * config.optimiser.batch, minutes, done, config.record())
+        tensors = learner.tensors(self.fabric.is_global_zero)
         with self.reporter.doing(f"step {step:,}: writing a checkpoint"), self.clock.timing("saving"):
             if self.fabric.is_global_zero:
                 with self._writing(step):
-                    write_checkpoint(self.folder / "checkpoints", Checkpoint(step, tensors, state))
+                    write_checkpoint(self.folder / "checkpoints", Checkpoint(step, tensors, asdict(state)))
         self.fabric.barrier()
 
     @contextmanager

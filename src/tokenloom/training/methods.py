@@ -109,12 +109,8 @@ def method_of(text: str, vocab_size: int, schedule: Schedule, tokens: torch.Tens
     process = PROCESSES.parse(f"{SHORT.get(name, name)}:{rest}", vocab_size=vocab_size, schedule=schedule)
     if noise is None:
         return Method((process,))
-    if not isinstance(process.noise, Uniform):
-        raise ValueError(f"{name} says what its noise is; noise=unigram goes with udm, max-coupling and audm")
-    if noise != "unigram":
-        raise ValueError(
-            f"noise must be unigram, the counts of the training data, got {noise!r}; leave it out otherwise"
-        )
+    if noise != "unigram" or not isinstance(process.noise, Uniform):
+        raise ValueError(f"a noise can only be noise=unigram, with udm, max-coupling or audm, got {text}")
     table = unigrams(torch.arange(vocab_size) if tokens is None else tokens, vocab_size)
     return Method((replace(process, noise=table),))
 
