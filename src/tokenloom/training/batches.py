@@ -61,13 +61,9 @@ def training_batch(data: Dataset, size: int, step: int, seed: int, floor: float,
 
 def rows_of(count: int, size: int, step: int, seed: int) -> Tensor:
     """Return the indices of the rows of a step: each epoch visits every row once, in an order of its own."""
-    position = torch.arange(step * size, (step + 1) * size)
-    epochs = position // count
-    index = torch.empty_like(position)
-    for epoch in range(int(epochs[0]), int(epochs[-1]) + 1):
-        here = epochs == epoch
-        index[here] = _order(count, seed, epoch)[position[here] % count]
-    return index
+    begin, end = step * size, (step + 1) * size
+    epochs = range(begin // count, (end - 1) // count + 1)
+    return torch.cat([_order(count, seed, each)[max(0, begin - each * count) : end - each * count] for each in epochs])
 
 
 @lru_cache(maxsize=2)

@@ -28,10 +28,9 @@ from tokenloom.training.build import check_batch
 from tokenloom.training.config import TrainConfig
 from tokenloom.training.ending import Clock, Stopping, ended
 from tokenloom.training.fitting import fitted
-from tokenloom.training.lock import locked
+from tokenloom.training.folder import State, find_checkpoint, locked
 from tokenloom.training.reporting import Reporter
 from tokenloom.training.setup import Learner, batch_loss, gather, launch, whole
-from tokenloom.training.snapshot import State, find_checkpoint
 
 PATIENCE = 5
 """Steps in a row whose loss is not finite before the run stops."""

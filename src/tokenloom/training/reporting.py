@@ -110,11 +110,11 @@ class Reporter:
         """
         found: dict[str, Callable[[Record], None]] = {"metrics": MetricsFile(folder / "metrics.jsonl", self.say)}
         if config.run.tensorboard:
-            board = optional("torch.utils.tensorboard", "train")
-            found["TensorBoard"] = partial(_log_scalars, cache(partial(board.SummaryWriter, str(folder))))
+            board = cache(partial(optional("torch.utils.tensorboard", "train").SummaryWriter, str(folder)))
+            found["TensorBoard"] = lambda record: _log_scalars(board(), record)
         if config.run.wandb is not None:
-            start = partial(optional("wandb", "wandb").init, project=config.run.wandb, name=folder.name)
-            found["Weights & Biases"] = partial(_log_record, cache(start))
+            run = cache(partial(optional("wandb", "wandb").init, project=config.run.wandb, name=folder.name))
+            found["Weights & Biases"] = lambda record: run().log(record, step=record["step"])
         return found
 
     def _write(self, record: Record) -> None:
@@ -126,15 +126,11 @@ class Reporter:
                 self.say(f"{name} failed ({type(error).__name__}: {error}); the run continues without it")
 
 
-def _log_scalars(board: Callable[[], Any], record: Record) -> None:
+def _log_scalars(board: Any, record: Record) -> None:
     for key, value in record.items():
         if key != "step" and value is not None:
-            board().add_scalar(key, value, record["step"])
-    board().flush()
-
-
-def _log_record(run: Callable[[], Any], record: Record) -> None:
-    run().log(record, step=record["step"])
+            board.add_scalar(key, value, record["step"])
+    board.flush()
 
 
 def _duration(seconds: float) -> str:
@@ -160,11 +156,11 @@ class MetricsFile:
                 reason = error.strerror or error
                 self.say(f"cannot write {self.path}: {reason}; the run continues and its metrics are written later")
             self._failing = True
-            return
-        if self._failing:
-            self.say(f"{self.path} is written again")
-        self._failing, self._begun = False, True
-        self._waiting.clear()
+        else:
+            if self._failing:
+                self.say(f"{self.path} is written again")
+            self._failing, self._begun = False, True
+            self._waiting.clear()
 
     def _append(self, content: bytes) -> None:
         """Append all of it or nothing: a file that takes only a part is cut back to what it was."""

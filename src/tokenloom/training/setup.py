@@ -49,10 +49,8 @@ class Root(nn.Module):
 
 def shard(root: nn.Module, mesh: Any) -> nn.Module:
     """Cut the parameters over the data-parallel dimension of a device mesh, block by block, in place."""
-    try:
-        from torch.distributed.fsdp import fully_shard
-    except ImportError as error:
-        raise ValueError("--run.strategy fsdp needs PyTorch 2.6 or later; use --run.strategy ddp") from error
+    from torch.distributed.fsdp import fully_shard
+
     own = mesh["data_parallel"]
     for block in [module for module in root.modules() if isinstance(module, Block)]:
         fully_shard(block, mesh=own)
@@ -83,10 +81,7 @@ def prepare(model: DiffusionModel, config: TrainConfig) -> DiffusionModel:
         raise ValueError("--run.compile cannot be combined with --run.strategy fsdp; leave one of them out")
     blocks = [module for module in model.modules() if isinstance(module, Block)]
     if options.recompute and not blocks:
-        raise ValueError(
-            f"--run.recompute is for the blocks of dit, causal and hollow, and {unwrapped(model.network).name} has "
-            "none; raise --optimiser.accumulate instead"
-        )
+        raise ValueError(f"--run.recompute is for dit, causal and hollow, got {unwrapped(model.network).name}")
     for block in blocks:
         block.recompute = options.recompute
     if options.compile:
