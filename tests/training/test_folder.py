@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import signal
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -19,7 +18,7 @@ from filelock import FileLock
 from safetensors.torch import load_file, save_file
 
 from tests.cli.helpers import Shell
-from tests.training.helpers import TINY, tiny, train, weights
+from tests.training.helpers import TINY, tiny, train, wait_until, weights
 from tokenloom.models.checkpoint import FILES, read_checkpoint, write_checkpoint
 from tokenloom.models.store import load_model
 from tokenloom.support.temporary import HOST
@@ -169,17 +168,13 @@ def test_a_new_run_never_begins_in_a_folder_of_something_else(tmp_path: Path, sh
 @contextmanager
 def another_process(folder: Path, rank: int = 0, processes: int = 1) -> Iterator[int]:
     """A process that holds the lock until it is killed."""
-    if not hasattr(os, "fork"):
-        pytest.skip("this system has no fork")
     child = os.fork()
     if child == 0:
         with locked(folder, rank, processes):
             (folder / "held").touch()
             signal.pause()
         os._exit(1)
-    end = time.monotonic() + 20
-    while not (folder / "held").exists() and time.monotonic() < end:
-        time.sleep(0.005)
+    wait_until((folder / "held").exists)
     try:
         yield child
     finally:

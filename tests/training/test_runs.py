@@ -6,13 +6,12 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.cli.helpers import Shell
-from tests.training.helpers import TINY, losses, start, weights
+from tests.training.helpers import TINY, losses, start, wait_until, weights
 from tokenloom.cli import main
 from tokenloom.data.markov import MarkovSource
 from tokenloom.models.checkpoint import checkpoints
@@ -27,13 +26,6 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("trained") / "run"
     main(["train", *TINY, "--max-steps", "2", "--out", str(folder)])
     return folder
-
-
-def wait_until(reached: Callable[[], bool]) -> None:
-    end = time.monotonic() + 120
-    while not reached():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 @pytest.mark.usefixtures("as_a_user")
