@@ -37,7 +37,7 @@ METHODS = [
     ("audm", "denoiser", "nelbo", "dit"),
     ("ar", None, None, "dit"),
 ]
-TRAINED = {name for row in METHODS for name in (row[0], SHORT[row[0]])}
+TRAINED = {name for row in METHODS for name in (row[0], SHORT.get(row[0]))}
 OTHERS = [(method, None, None, "dit") for method in methods() if method not in TRAINED]
 
 

@@ -55,7 +55,7 @@ def test_the_unigrams_of_the_data_are_a_noise_under_every_coupling(
     assert torch.tensor(drawn["tokens"]).shape == (2, 8)
 
 
-UNIGRAM = ["udm:noise=unigram", "audm:noise=unigram", "max-coupling:noise=unigram"]
+UNIGRAM = [f"{name}:noise=unigram" for name in ("udm", "audm", "max-coupling", "transition-times")]
 PLAIN = ["udm", "mdm", "mdm:mask_id=2", "audm", "max-coupling", "hybrid:p_uniform=0.25", "ar", "transition-times"]
 
 

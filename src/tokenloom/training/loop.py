@@ -190,10 +190,8 @@ class _Run:
         return rate * (1 - float(self.fabric.broadcast(self.clock.share())))  # clocks differ: all follow the first
 
     def _finished(self, step: int, start: int) -> bool:
-        over = self.config.max_steps is not None and step >= self.config.max_steps
-        if self.config.max_minutes is not None and step > start:
-            rows = min(self.config.run.valid_rows, len(self.data.valid))
-            over = over or self.clock.over(rows / self.config.optimiser.batch)
+        batches = min(self.config.run.valid_rows, len(self.data.valid)) / self.config.optimiser.batch
+        over = step >= (self.config.max_steps or math.inf) or (step > start and self.clock.over(batches))
         return bool(self.fabric.broadcast(over or self.stopping.number is not None))
 
     def _validate(self, step: int) -> dict[str, Likelihood]:
@@ -224,9 +222,9 @@ class _Run:
     def _save(self, step: int, done: bool = False) -> None:
         """Write a checkpoint; the one of a run that is `done`, its model written, says so and that its time is used."""
         config, learner = self.config, self.learner
-        by_steps = config.max_steps is not None and step >= config.max_steps
-        used = (config.max_minutes or 0.0) if done and not by_steps else 0.0
-        averaged, minutes = int(learner.averaged.n_averaged), max(self.clock.minutes, used)
+        by_time = done and step < (config.max_steps or math.inf)
+        minutes = max(self.clock.minutes, (config.max_minutes or 0.0) if by_time else 0.0)
+        averaged = int(learner.averaged.n_averaged)
         state = State(self.best, averaged, step * config.optimiser.batch, minutes, done, config.record())
         tensors = learner.tensors(self.fabric.is_global_zero)
         with self.reporter.doing(f"step {step:,}: writing a checkpoint"), self.clock.timing("saving"):

@@ -19,7 +19,7 @@ import torch
 from tokenloom.cells import EVERY, PROCESSES, processes_of
 from tokenloom.couplings import COUPLINGS
 from tokenloom.drawing.randomness import Randomness, select, uniform
-from tokenloom.noise import NOISES, Uniform, unigrams
+from tokenloom.noise import NOISES, Table, Uniform, unigrams
 from tokenloom.posteriors import Denoiser, LeaveOneOut, Posterior
 from tokenloom.process import Process
 from tokenloom.schedules import Schedule
@@ -28,15 +28,8 @@ from tokenloom.support.registry import required_of
 from tokenloom.support.words import nearest
 from tokenloom.types import Flags, PerRow, Tokens
 
-SHORT = {
-    "udm": "uniform",
-    "mdm": "masked",
-    "max-coupling": "max-coupling",
-    "audm": "absorbing",
-    "hybrid": "hybrid",
-    "ar": "left-to-right",
-}
-"""Short names of methods, with the process that each trains."""
+SHORT = {"udm": "uniform", "mdm": "masked", "audm": "absorbing", "ar": "left-to-right"}
+"""Short names of methods, with the process that each trains; other processes are methods by their own names."""
 ANY = "any"
 
 
@@ -117,12 +110,12 @@ def method_of(text: str, vocab_size: int, schedule: Schedule, tokens: torch.Tens
 
 def method_text(process: Process) -> str:
     """Return the text of the method that trains under a process."""
-    if process.name in methods():
-        short = next((key for key, value in SHORT.items() if value == process.name), process.name)
-        options = NOISES.options(process.noise, skip=("vocab_size",)) + COUPLINGS.options(process.coupling)
-        return f"{short}:{','.join(options)}".removesuffix(":")
-    for key, value in SHORT.items():
-        plain = PROCESSES.parse(value, vocab_size=process.vocab_size, schedule=process.schedule)
-        if type(plain.coupling) is type(process.coupling) and process.noise.name == "table":  # type: ignore[attr-defined]
-            return f"{key}:noise=unigram"
+    for name in (*SHORT, *(other for other in methods() if other != ANY)):
+        plain = method_of(name, process.vocab_size, process.schedule).process
+        if plain.name == process.name:
+            options = NOISES.options(process.noise, skip=("vocab_size",)) + COUPLINGS.options(process.coupling)
+            return f"{name}:{','.join(options)}".removesuffix(":")
+        same_coupling = isinstance(plain.noise, Uniform) and type(plain.coupling) is type(process.coupling)
+        if same_coupling and isinstance(process.noise, Table):
+            return f"{name}:noise=unigram"
     raise ValueError(f"{process.title} has no training method of its own")

@@ -10,7 +10,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -41,12 +41,9 @@ class Reporter:
         self.console = Console(stderr=True, quiet=quiet)
         self.quiet = quiet
         self._display = Display(self.console)
+        self.doing = self._display.status
         self._writers: dict[str, Callable[[Record], None]] = {}
         self._figure = ""
-
-    def doing(self, what: str) -> AbstractContextManager[None]:
-        """Show what is being done until it is done."""
-        return self._display.status(what)
 
     @contextmanager
     def running(self, config: TrainConfig, start: int, clock: Clock) -> Iterator[None]:
