@@ -5,8 +5,7 @@ import math
 import pytest
 import torch
 
-from tokenloom.data.base import Dataset
-from tokenloom.data.completing import given_positions
+from tokenloom.data.base import Dataset, given_positions
 from tokenloom.data.decoder import numbers
 
 LENGTH = 6

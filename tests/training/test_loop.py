@@ -70,7 +70,7 @@ def test_every_method_trains(
     assert loaded.process == untrained.process == parts[0]
     assert loaded.predicts is untrained.predicts
     assert loaded.about.step == 8
-    assert (loaded.about.validation or {}).items() >= result.figure.record().items()
+    assert (loaded.about.validation or {}).items() >= result.figures[parts[0].name].record().items()
 
 
 def test_a_step_that_is_not_finite_is_skipped_and_five_in_a_row_stop_the_run(

@@ -8,7 +8,6 @@ import torch
 from jaxtyping import Bool
 from torch import Generator, Tensor
 
-from tokenloom.data.completing import given_positions
 from tokenloom.data.decoder import Decoder, numbers, text
 from tokenloom.models.model import DiffusionModel
 from tokenloom.models.tokenizer import Tokenizer
@@ -50,7 +49,7 @@ class Dataset:
     entropy: float | None = None
     """The exact entropy in nats per token, where it is known."""
     given: float = 0.0
-    """The share of training rows with given positions (`completing.py`)."""
+    """The share of training rows with given positions (`given_positions`), so that a model learns to complete."""
 
     def __post_init__(self) -> None:
         for split, table in (("training", self.train), ("validation", self.valid)):
@@ -77,7 +76,7 @@ class Dataset:
 
     def draw(self, split: Split, rows: Tensor, generator: Generator) -> tuple[Tokens, Flags | None]:
         """Return rows of a split as int64, and the positions that are given; a subclass may augment training rows."""
-        some = split == "train" and self.given > 0
+        some = split == "train" and self.given > 0  # held-out rows have none: a bound is that of whole sequences
         given = given_positions(len(rows), self.length, self.given, generator) if some else None
         return take(getattr(self, split), rows), given
 
@@ -139,6 +138,20 @@ def decoder_of(model: DiffusionModel) -> Decoder:
         return text(model.tokenizer)
     own = None if record is None else source_of(record).decoder(size, model.length or 0)
     return own or numbers(size)
+
+
+def given_positions(rows: int, length: int, share: float, generator: Generator) -> Flags:
+    """Draw the flags of given positions, [rows, length], for a share of the rows: all but a blank interval.
+
+    With i and j drawn uniformly in 0..L-1 it is [i, L), to be continued, in half of these rows, and [min(i, j),
+    max(i, j)], to be filled in, in the others.  So every row has a position that is not given.
+    """
+    some, continued = torch.rand(2, rows, 1, generator=generator, dtype=torch.float64)
+    i, j = torch.randint(length, (2, rows, 1), generator=generator)
+    j = torch.where(continued < 0.5, length - 1, j)
+    position = torch.arange(length)
+    outside = (position < torch.minimum(i, j)) | (position > torch.maximum(i, j))
+    return torch.logical_and(some < share, outside)
 
 
 def take(table: Tensor, index: Tensor) -> Tokens:

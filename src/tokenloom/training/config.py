@@ -189,10 +189,9 @@ def check_ranges(config: TrainConfig) -> None:
     """Raise for the first number outside the limit that its field declares or its name has, and name its option."""
     parts = {f"{name}.": getattr(config, name) for name in ("network", "data", "optimiser", "run")}
     for prefix, options in ({"": config} | parts).items():
-        by_name = BY_NAME if prefix in ("network.", "data.") else {}
         for name, hint in get_type_hints(type(options), include_extras=True).items():
             declared = [extra for extra in getattr(hint, "__metadata__", ()) if isinstance(extra, Limit)]
-            limit = declared[0] if declared else by_name.get(name)
+            limit = declared[0] if declared else BY_NAME.get(name)
             if limit is not None and getattr(options, name) is not None:
                 limit.check(f"--{prefix}{name.replace('_', '-')}", getattr(options, name))
     for name in config.fit:

@@ -46,7 +46,7 @@ class Result:
     tokens: int
     minutes: float
     figures: dict[str, Likelihood]
-    """The bound under each process that the network was trained with, by its name."""
+    """The bound under each process that the network was trained with, by name; the model is saved with the first."""
     entropy: float | None
     parameters: int
     network: str
@@ -55,11 +55,6 @@ class Result:
     folder: Path
     stopped_by: int | None = None
     """The signal that ended it before its time, if one did."""
-
-    @property
-    def figure(self) -> Likelihood:
-        """The bound under the process that the model is saved with."""
-        return next(iter(self.figures.values()))
 
 
 def train(config: TrainConfig, resume: bool, reporter: Reporter) -> Result | None:

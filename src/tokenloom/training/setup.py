@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
 
 from tokenloom.data.base import Dataset
+from tokenloom.drawing.randomness import RowGenerators
 from tokenloom.models.checkpoint import Checkpoint
 from tokenloom.models.model import DiffusionModel
 from tokenloom.models.network import unwrapped
@@ -97,7 +98,7 @@ def adam(model: DiffusionModel, config: TrainConfig) -> torch.optim.Adam:
 
 def batch_loss(model: DiffusionModel, batch: Batch, method: Method, objective: Objective) -> Tensor:
     """Return the weighted mean loss of a batch, noised as the method says."""
-    noisy = method.corrupted(batch.x_0, objective.times(batch.t), batch.randomness, batch.given)
+    noisy = method.corrupted(batch.x_0, objective.times(batch.t), RowGenerators(batch.seeds), batch.given)
     return loss_at(model, objective, batch.x_0, noisy, batch.weights).mean
 
 
@@ -110,9 +111,12 @@ class Learner:
             self.model = prepare(build_model(config, data), config)
         self.method, self.objective = method_in(config, self.model.process.vocab_size, data), objective_of(config)
         self.averaged = AveragedModel(Root(self.model), multi_avg_fn=partial(warm_average, config.optimiser.ema))
-        self.averaged_root: Any = self.averaged.module
-        if saved is not None:
-            self._restore_weights(saved)
+        self.averaged_root: Root = self.averaged.module  # type: ignore[assignment]
+        if saved is not None:  # before the model is cut into parts
+            for part, group in ((self.model, "model"), (self.averaged_root.model, "ema")):
+                check_tensors(part.state_dict(), saved.tensors[group], f"the tensors {group} of the checkpoint")
+                part.load_state_dict(saved.tensors[group])
+            self.averaged.n_averaged.fill_(saved.state["averaged"])
         self.root = fabric.setup_module(Root(self.model))  # as the strategy wraps it
         mesh = getattr(fabric.strategy, "device_mesh", None)
         if mesh is None:
@@ -122,13 +126,6 @@ class Learner:
         self.optimiser = fabric.setup_optimizers(adam(self.model, config))
         if saved is not None:
             self._restore_moments(saved.tensors["optimiser"])
-
-    def _restore_weights(self, saved: Checkpoint) -> None:
-        """Load the weights and their average, before the model is cut into parts."""
-        for part, group in ((self.model, "model"), (self.averaged_root.model, "ema")):
-            check_tensors(part.state_dict(), saved.tensors[group], f"the tensors {group} of the checkpoint")
-            part.load_state_dict(saved.tensors[group])
-        self.averaged.n_averaged.fill_(saved.state["averaged"])
 
     def _restore_moments(self, stored: Mapping[str, Tensor]) -> None:
         """Load Adam's moments, after the model is cut into parts; a parameter that never had a gradient has none."""
