@@ -80,5 +80,5 @@ def test_impossible_packings_get_a_sentence(as_a_user: None, stories: Path, tmp_
         rows("wrap", 71)
     refused("unknown packing sentence; did you mean sentences", stories, tmp_path, packing="sentence")
     refused("at least 3 tokens, got a length of 2", stories, tmp_path, packing="sentences", length=2)
-    refused("pad needs a tokenizer with an end-of-sequence token", stories, tmp_path, packing="pad")
+    refused("pad needs an end of sequence; use wrap", stories, tmp_path, packing="pad")
     refused(r"the validation text has \d+ tokens, but one row needs 900", stories, tmp_path, length=900)

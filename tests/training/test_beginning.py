@@ -93,5 +93,5 @@ def test_data_that_does_not_fit_the_model_is_refused(imported: Path, text: Path,
 
 def test_a_checkpoint_of_another_library_is_imported_first(tmp_path: Path) -> None:
     folder = write_checkpoint(tmp_path / "duo", "duo", random_backbone(dtype=torch.float32))
-    with pytest.raises(ValueError, match="import it first with `tokenloom import"):
+    with pytest.raises(ValueError, match=r"import it first: tokenloom import .*duo --to FOLDER"):
         settings_from(str(folder))

@@ -36,10 +36,7 @@ def check_packing(packing: str, length: int, end: int | None) -> None:
     if length < shortest:
         raise ValueError(f"the packing {packing} needs rows of at least {shortest} tokens, got a length of {length}")
     if packing != "wrap" and end is None:
-        raise ValueError(
-            f"the packing {packing} needs a tokenizer with an end-of-sequence token, and this one has none; "
-            "use the packing wrap, or a tokenizer such as bpe:4096"
-        )
+        raise ValueError(f"the packing {packing} needs an end of sequence; use wrap, or a tokenizer such as bpe:4096")
 
 
 def encode_documents(documents: Iterable[str], tokenizer: Tokenizer, name: str) -> Iterator[Ids]:

@@ -148,15 +148,9 @@ def objective_of(config: TrainConfig) -> Objective:
 def task_of(config: TrainConfig, data: Outline) -> Task:
     """Return what the network must read and put out; the least it can be where the data is not yet known."""
     method = method_in(config, data.vocab_size or 2)
-    return Task(
-        num_outputs(method.process, representation(config)),
-        method.input_states,
-        data.length or 1,
-        absorbing=not method.mixed and method.process.shows_auxiliary,
-        given=data.given,
-        relations=data.relations,
-        data=data.name,
-    )
+    outputs = num_outputs(method.process, representation(config))
+    absorbing = not method.mixed and method.process.shows_auxiliary
+    return Task(outputs, method.input_states, data.length or 1, absorbing, data.given, data.relations, data.name)
 
 
 def build_model(config: TrainConfig, data: Dataset) -> DiffusionModel:

@@ -106,9 +106,7 @@ class Stopping:
     def _hear(self, number: int, frame: FrameType | None) -> None:
         if self.number is None:
             self.number, self._asked = number, time.monotonic()
-            by_key = "press Ctrl-C again to stop at once without it"
-            again = by_key if number == signal.SIGINT else "a second signal is obeyed at once, without it"
-            self.say(f"stopping after this step, with a checkpoint; {again}")
+            self.say("stopping after this step, with a checkpoint; a second Ctrl-C or signal stops at once, without it")
         elif time.monotonic() - self._asked > SAME:
             self.say("stopped at once, without a further checkpoint")
             if number == signal.SIGINT:

@@ -82,10 +82,7 @@ def settings_from(source: str) -> TrainConfig:
     These are its method with options, prediction, schedule, tokenizer and how text is cut into rows.
     """
     if is_foreign(source):
-        raise ValueError(
-            f"{source} is not a model of tokenloom; import it first with `tokenloom import {source} --to FOLDER`, "
-            "and train --from FOLDER"
-        )
+        raise ValueError(f"{source} is of another library; import it first: tokenloom import {source} --to FOLDER")
     model, folder = load_model(source), model_folder(source)
     schedule: Any = model.process.schedule
     names = [] if folder is None else [name for name in (folder.name, folder.parent.name) if name != "model"]
