@@ -28,15 +28,13 @@ BATCH = 1 << 22
 """Characters that are gathered before they are tokenised: a large text is never in memory as a whole."""
 
 
-def check_packing(packing: str, length: int, end: int | None) -> None:
-    """Raise unless the packing is known and possible with this length and this end of sequence."""
+def check_packing(packing: str, length: int) -> None:
+    """Raise unless the packing is known and possible with this length."""
     if packing not in get_args(Packing):
         raise ValueError(f"unknown packing {packing}; {nearest(packing, get_args(Packing))}")
     shortest = 3 if packing == "sentences" else 1
     if length < shortest:
         raise ValueError(f"the packing {packing} needs rows of at least {shortest} tokens, got a length of {length}")
-    if packing != "wrap" and end is None:
-        raise ValueError(f"the packing {packing} needs an end of sequence; use wrap, or a tokenizer such as bpe:4096")
 
 
 def encode_documents(documents: Iterable[str], tokenizer: Tokenizer, name: str) -> Iterator[Ids]:
@@ -66,6 +64,8 @@ def _gathered(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
 def pack(documents: Iterable[Ids], tokenizer: Tokenizer, packing: str, length: int, name: str) -> Iterator[Ids]:
     """Yield blocks of rows, [rows, length], in the order of the documents; `name` is what errors call the text."""
     end, start, padding = tokenizer.end_of_sequence, tokenizer.start_of_sequence, tokenizer.padding
+    if packing != "wrap" and end is None:
+        raise ValueError(f"the packing {packing} needs an end of sequence; use wrap, or a tokenizer such as bpe:4096")
     closing = np.array([] if end is None else [end], dtype=np.int32)
     if packing == "pad":
         opening = np.array([] if start is None else [start], dtype=np.int32)

@@ -77,12 +77,11 @@ def load_text(
 ) -> Dataset:
     """Return text as rows of tokens; without a validation text, the last `valid_fraction` of it is held out."""
     directory = cache or default_cache()
-    check_packing(packing, length, end=0)  # before anything is read
+    check_packing(packing, length)
     corpora = [
         detokenised(corpus, detokeniser) for corpus in _corpora(train, valid, valid_fraction, directory, hub_root)
     ]
     chosen = _tokenizer(tokenizer, corpora[0], directory)
-    check_packing(packing, length, chosen.end_of_sequence)
     (rows, own), (held_out, other) = (token_rows(corpus, chosen, packing, length, directory) for corpus in corpora)
     name = str(train) if str(train) in HUB else Path(train).name
     return Dataset(name, chosen.vocab_size, rows, held_out, digest(own, other), text(chosen))

@@ -186,7 +186,7 @@ def text_rows(
 ) -> HeldOut:
     """Return the held-out part of a folder or Hub data set, or the whole of a file, in rows of `length` tokens."""
     directory, packing = cache or default_cache(), reading.packing or "wrap"
-    check_packing(packing, length, tokenizer.end_of_sequence)
+    check_packing(packing, length)
     title = f"the text {source}"
     if is_hub(source):
         corpus = hub_corpus(source, "valid", title, directory, None)

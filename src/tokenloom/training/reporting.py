@@ -39,7 +39,6 @@ class Reporter:
 
     def __init__(self, quiet: bool = False) -> None:
         self.console = Console(stderr=True, quiet=quiet)
-        self.quiet = quiet
         self._display = Display(self.console)
         self.doing = self._display.status
         self._writers: dict[str, Callable[[Record], None]] = {}
@@ -48,7 +47,7 @@ class Reporter:
     @contextmanager
     def running(self, config: TrainConfig, start: int, clock: Clock) -> Iterator[None]:
         """Show the status of a loop."""
-        if not self.quiet:
+        if not self.console.quiet:
             self._writers = self._open_writers(config, Path(config.out or ""))
         self._config, self._clock, self._start, self._expected = config, clock, start, False
         self._mark = self._first = (time.monotonic(), start)
