@@ -1,6 +1,7 @@
 """Rows lose only what is stated."""
 
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -12,20 +13,14 @@ from tokenloom.models.tokenizer import Bytes, Ids
 END = 99
 
 
-class Ends(Bytes):
-    """A tokenizer with these ends."""
-
-    def __init__(self, end: int | None, start: int | None = None, padding: int | None = None) -> None:
-        self.end_of_sequence, self.start_of_sequence, self.padding = end, start, padding  # type: ignore[assignment]
-
-
 def documents() -> list[Ids]:
     generator = np.random.default_rng(0)
     return [generator.integers(0, 90, size, dtype=np.int32) for size in (5, 1, 17, 3, 30, 8)]
 
 
-def rows(packing: str, length: int, *ends: int | None) -> Ids:
-    return np.concatenate(list(pack(documents(), Ends(*ends or (END,)), packing, length, "the text")))
+def rows(packing: str, length: int, end: int | None = END, start: int | None = None, padding: int | None = None) -> Ids:
+    tokenizer = Mock(spec=Bytes, end_of_sequence=end, start_of_sequence=start, padding=padding)
+    return np.concatenate(list(pack(documents(), tokenizer, packing, length, "the text")))
 
 
 @pytest.mark.parametrize("block", [1, 10, 1 << 20])

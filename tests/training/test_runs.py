@@ -157,6 +157,7 @@ MARKOV, GRIDS = ["--recipe", "markov"], ["--recipe", "sudoku9"]
         ([*GRIDS, "--network.width", "10000000", "--network.heads", "4"], "parameters) needs about"),
         ([*GRIDS, "--network.depth", "1000000000000"], "depth 1000000000000 ("),
         ([*GRIDS, "--network.depth", "1" + 30 * "0"], "--network.depth must be below 2^63"),
+        ([*MARKOV, "--optimiser.accumulate", "3"], "batch must be a multiple of processes x accumulate = 3, got 64"),
         ([*GRIDS, "--optimiser.batch", "1000000000000"], "1000000000000 sequences of 81 tokens needs about"),
     ],
 )

@@ -9,7 +9,7 @@ tensors, so it does not depend on how many processes wrote it, or in which parts
 import os
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -30,7 +30,6 @@ from tokenloom.training.build import build_model, method_in, objective_of
 from tokenloom.training.config import TrainConfig
 from tokenloom.training.methods import Method
 
-Value = TypeVar("Value")
 ADAM = ("step", "exp_avg", "exp_avg_sq")
 
 
@@ -44,7 +43,7 @@ class Root(nn.Module):
         super().__init__()
         self.model = model
 
-    def forward(self, work: Callable[[DiffusionModel], Value]) -> Value:
+    def forward(self, work: Callable[[DiffusionModel], Tensor]) -> Tensor:
         return work(self.model)
 
 
