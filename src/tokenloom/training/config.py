@@ -52,12 +52,11 @@ class Limit:
 
 AT_LEAST_1, AT_LEAST_2 = Limit("at least 1", 1), Limit("at least 2", 2)
 POSITIVE, SHARE = Limit("positive and finite", math.ulp(0.0)), Limit("in [0, 1)", 0, 1)
-BY_NAME = dict.fromkeys(("width", "depth", "heads", "loops", "condition", "length"), AT_LEAST_1) | {
-    "vocab_size": AT_LEAST_2,
-    "rows": AT_LEAST_2,
-    "dropout": SHARE,
-    "given": SHARE,
-}
+BY_NAME = (
+    dict.fromkeys(("width", "depth", "heads", "loops", "condition", "length"), AT_LEAST_1)
+    | dict.fromkeys(("vocab_size", "rows"), AT_LEAST_2)
+    | dict.fromkeys(("dropout", "given"), SHARE)
+)
 """Limits of numbers that options of networks and sources have by these names."""
 Count = Annotated[int, AT_LEAST_1]
 Positive = Annotated[float, POSITIVE]

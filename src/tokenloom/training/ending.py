@@ -93,10 +93,9 @@ class Stopping:
     @contextmanager
     def listening(self) -> Iterator[None]:
         """Handle signals inside the block, and restore the handlers afterwards."""
-        if threading.current_thread() is not threading.main_thread():  # where Python allows no handler
-            yield
-            return
-        before = {number: signal.signal(number, self._hear) for number in (signal.SIGINT, signal.SIGTERM)}
+        allowed = threading.current_thread() is threading.main_thread()  # elsewhere Python allows no handler
+        numbers = (signal.SIGINT, signal.SIGTERM) if allowed else ()
+        before = {number: signal.signal(number, self._hear) for number in numbers}
         try:
             yield
         finally:

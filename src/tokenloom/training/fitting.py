@@ -117,7 +117,7 @@ class _Trial:
 
 
 def _step_seconds(config: TrainConfig, data: Dataset, fabric: Any, left: float) -> float:
-    """Return the median of a few steps after the first, or of fewer where a good part of the time left is over.
+    """Return the median of a few steps after the first, or of fewer once `TIMED_SHARE` of the time left is over.
 
     Processes do not wait for each other here, as each may take another number of steps; all follow the first.
     """

@@ -58,10 +58,7 @@ class Result:
 
 
 def train(config: TrainConfig, resume: bool, reporter: Reporter) -> Result | None:
-    """Train as the (resolved) config says; `resume` continues from the newest intact checkpoint.
-
-    None is returned, after a sentence, where the resumed run is finished already.
-    """
+    """Train as the (resolved) config says, or `resume` from the newest intact checkpoint; None if that is the end."""
     clock, fabric, folder = Clock(config.max_minutes), launch(config), Path(config.out or "")
     with locked(folder, fabric.global_rank, fabric.world_size):
         if fabric.is_global_zero:

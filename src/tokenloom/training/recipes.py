@@ -76,10 +76,7 @@ def lm1b() -> TrainConfig:
 
 
 def settings_from(source: str) -> TrainConfig:
-    """Return the settings of a run that trains a model further, with all that the model says of itself as defaults.
-
-    These are its method with options, prediction, schedule, tokenizer and how text is cut into rows.
-    """
+    """Return the settings of a run that trains a model further, with all that the model says of itself as defaults."""
     if is_foreign(source):
         raise ValueError(f"{source} is of another library; import it first: tokenloom import {source} --to FOLDER")
     model, folder = load_model(source), model_folder(source)

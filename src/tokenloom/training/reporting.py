@@ -100,10 +100,7 @@ class Reporter:
         self.console.print(sentence, highlight=False, markup=False, soft_wrap=True)
 
     def _open_writers(self, config: TrainConfig, folder: Path) -> dict[str, Callable[[Record], None]]:
-        """Return what every record goes to: metrics.jsonl, and TensorBoard and Weights & Biases on request.
-
-        A missing package is refused here; its writer is made with the first record.
-        """
+        """Return what every record goes to; a missing package is refused here, its writer begins with a record."""
         found: dict[str, Callable[[Record], None]] = {"metrics": MetricsFile(folder / "metrics.jsonl", self.say)}
         if config.run.tensorboard:
             board = cache(partial(optional("torch.utils.tensorboard", "train").SummaryWriter, str(folder)))

@@ -34,10 +34,7 @@ ADAM = ("step", "exp_avg", "exp_avg_sq")
 
 
 class Root(nn.Module):
-    """The module that a strategy wraps: its call is any function of the model.
-
-    The function carries its inputs, which no strategy then converts or copies, and returns a tensor.
-    """
+    """The module that a strategy wraps: it calls a function of the model, whose inputs no strategy then converts."""
 
     def __init__(self, model: DiffusionModel) -> None:
         super().__init__()
