@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tests.data.helpers import refused
+from tokenloom.data.documents import Corpus
 from tokenloom.data.packing import pack
 from tokenloom.models.tokenizer import Bytes, Ids
 
@@ -19,8 +20,11 @@ def documents() -> list[Ids]:
 
 
 def rows(packing: str, length: int, end: int | None = END, start: int | None = None, padding: int | None = None) -> Ids:
+    """Rows of these documents, which are tokens already."""
+    corpus = Corpus("the text", "", lambda: iter(documents()))  # type: ignore[arg-type]
     tokenizer = Mock(spec=Bytes, end_of_sequence=end, start_of_sequence=start, padding=padding)
-    return np.concatenate(list(pack(documents(), tokenizer, packing, length, "the text")))
+    tokenizer.encode_batch = lambda batch, first: batch
+    return np.concatenate(list(pack(corpus, tokenizer, packing, length)))
 
 
 @pytest.mark.parametrize("block", [1, 10, 1 << 20])

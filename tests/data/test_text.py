@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.data.helpers import STORIES, load, refused, shared, tokenizer_of, write_parquet
+from tests.data.helpers import STORIES, load, refused, shared, write_parquet
 
 
 def test_every_format_gives_the_same_documents(stories: Path, tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_real_stories_come_back_as_text(tmp_path: Path) -> None:
     assert (dataset.train[:, [0, -1]] == 50256).all()
     text = train.read_text(encoding="utf-8")
     assert dataset.decode(dataset.train[:1])[0].removeprefix("<|endoftext|>").split("<|endoftext|>")[0] in text
-    assert tokenizer_of(dataset).vocab_size == dataset.vocab_size == 50257
+    assert getattr(dataset.tokenizer, "vocab_size", None) == dataset.vocab_size == 50257
 
 
 def test_real_characters_of_text8(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from typing import Literal, TypeVar, get_args
 
 import numpy as np
 
+from tokenloom.data.documents import Corpus
 from tokenloom.models.tokenizer import Ids, Tokenizer
 from tokenloom.support.words import nearest
 
@@ -61,8 +62,9 @@ def _gathered(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
     yield found
 
 
-def pack(documents: Iterable[Ids], tokenizer: Tokenizer, packing: str, length: int, name: str) -> Iterator[Ids]:
-    """Yield blocks of rows, [rows, length], in the order of the documents; `name` is what errors call the text."""
+def pack(corpus: Corpus, tokenizer: Tokenizer, packing: str, length: int) -> Iterator[Ids]:
+    """Yield blocks of rows, [rows, length], in the order of the documents."""
+    documents = encode_documents(corpus.read(), tokenizer, corpus.name)
     end, start, padding = tokenizer.end_of_sequence, tokenizer.start_of_sequence, tokenizer.padding
     if packing != "wrap" and end is None:
         raise ValueError(f"the packing {packing} needs an end of sequence; use wrap, or a tokenizer such as bpe:4096")
@@ -74,10 +76,10 @@ def pack(documents: Iterable[Ids], tokenizer: Tokenizer, packing: str, length: i
             yield np.concatenate([opening, document, closing, filling])[None, :length]
     elif packing == "sentences":
         frame = (closing[0] if start is None else start, closing[0])
-        for pieces in _cut(documents, length - 2, closing, name):
+        for pieces in _cut(documents, length - 2, closing, corpus.name):
             yield np.pad(pieces, ((0, 0), (1, 1)), constant_values=((0, 0), frame))
     else:
-        yield from _cut(documents, length, closing, name)
+        yield from _cut(documents, length, closing, corpus.name)
 
 
 def _cut(documents: Iterable[Ids], length: int, closing: Ids, name: str) -> Iterator[Ids]:

@@ -18,9 +18,9 @@ from tokenloom.data.base import SOURCES, Dataset, Outline, Source
 from tokenloom.data.decoder import text
 from tokenloom.data.detokenise import Detokeniser, detokenise
 from tokenloom.data.documents import HUB, Corpus, corpus_of, hub_corpus, text_files
-from tokenloom.data.packing import Packing, check_packing, encode_documents, pack
+from tokenloom.data.packing import Packing, check_packing, pack
 from tokenloom.data.token_cache import REMEDY, cached_rows, default_cache, digest, stored_digest
-from tokenloom.models.tokenizer import Ids, Tokenizer
+from tokenloom.models.tokenizer import Tokenizer
 from tokenloom.models.tokenizer_sources import build_tokenizer, load_tokenizer
 from tokenloom.support.files import replacing
 
@@ -98,13 +98,9 @@ def token_rows(
     corpus: Corpus, tokenizer: Tokenizer, packing: Packing, length: int, directory: Path
 ) -> tuple[Tensor, str]:
     """Return the rows of a corpus, from the cache if they are there, and the sha256 of their tokens."""
-
-    def build() -> Iterator[Ids]:
-        documents = encode_documents(corpus.read(), tokenizer, corpus.name)
-        return pack(documents, tokenizer, packing, length, corpus.name)
-
     key = digest(FORMAT, corpus.key, tokenizer.identity, packing, length)
-    return cached_rows(directory, key, length, build), stored_digest(directory, key)
+    rows = cached_rows(directory, key, length, partial(pack, corpus, tokenizer, packing, length))
+    return rows, stored_digest(directory, key)
 
 
 def _tokenizer(kind: str, corpus: Corpus, directory: Path) -> Tokenizer:

@@ -71,15 +71,12 @@ class Clock:
 
 def ended(config: TrainConfig, step: int, minutes: float) -> str | None:
     """Return a sentence if a run is finished, with the options that continue it; else None."""
-    remedies: list[str] = []
-    if config.max_steps is not None and step >= config.max_steps:
-        remedies.append(f"--max-steps {2 * step}")
-    if config.max_minutes is not None and minutes >= config.max_minutes:
-        remedies.append(f"--max-minutes {2 * minutes:.3g}")
-    if not remedies:
+    steps = [f"--max-steps {2 * step}"] if step >= (config.max_steps or math.inf) else []
+    longer = [f"--max-minutes {2 * minutes:.3g}"] if minutes >= (config.max_minutes or math.inf) else []
+    if not steps + longer:
         return None
-    reached = f"{counted(step, 'step')} in {minutes:.1f} minutes"
-    return f"the run is finished ({reached}) and nothing is left to do; to train it further, add {' '.join(remedies)}"
+    reached, more = f"{counted(step, 'step')} in {minutes:.1f} minutes", " ".join(steps + longer)
+    return f"the run is finished ({reached}) and nothing is left to do; to train it further, add {more}"
 
 
 class Stopping:

@@ -136,23 +136,22 @@ class MetricsFile:
     def __init__(self, path: Path, say: Callable[[str], None]) -> None:
         self.path, self.say = path, say
         self._waiting: deque[str] = deque(maxlen=KEPT)
-        self._failing = False
         self._begun = False
 
     def __call__(self, record: Record) -> None:
         """Append a line, with those that waited; a disk that refuses is named once."""
+        failing = bool(self._waiting)
         self._waiting.append(json.dumps(record) + "\n")
         try:
             self._append("".join(self._waiting).encode())
         except OSError as error:
-            if not self._failing:
+            if not failing:
                 reason = error.strerror or error
                 self.say(f"cannot write {self.path}: {reason}; the run continues and its metrics are written later")
-            self._failing = True
         else:
-            if self._failing:
+            if failing:
                 self.say(f"{self.path} is written again")
-            self._failing, self._begun = False, True
+            self._begun = True
             self._waiting.clear()
 
     def _append(self, content: bytes) -> None:
