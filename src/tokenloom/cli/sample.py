@@ -193,7 +193,7 @@ def watching(decoder: Decoder, flags: list[bool] | None) -> Iterator[Callable[[S
         def show(step: Step) -> None:
             changed = step.changed[0]
             title = f"step {step.index}/{step.count}   t = {float(step.after.t[0]):.3f}   {int(changed.sum())} changed"
-            live.update(frame(title, decoder.coloured(step.after.tokens[0].tolist(), changed.tolist(), flags)))
+            live.update(frame(title, decoder.coloured(step.after.tokens[0].tolist(), changed.tolist(), flags or ())))
 
         yield show
 

@@ -42,14 +42,12 @@ class Decoder:
         pieces = [self.piece(token) + self.after(position) for position, token in enumerate(tokens)]
         return "".join(pieces).rstrip("\n" if self.tokenizer is None else "")
 
-    def coloured(
-        self, tokens: Sequence[int], changed: Sequence[bool] | None = None, given: Sequence[bool] | None = None
-    ) -> Text:
+    def coloured(self, tokens: Sequence[int], changed: Sequence[bool] = (), given: Sequence[bool] = ()) -> Text:
         """Return one sequence for a terminal: given tokens bold, and those that just changed in colour."""
         drawn = Text()
         for position, token in enumerate(tokens):
-            bold, marked = given is not None and given[position], changed is not None and changed[position]
-            drawn.append(self.piece(token), "bold" if bold else "black on yellow" if marked else "")
+            style = "bold" if given and given[position] else "black on yellow" if changed and changed[position] else ""
+            drawn.append(self.piece(token), style)
             drawn.append(self.after(position))
         return drawn
 

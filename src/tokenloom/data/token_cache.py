@@ -29,8 +29,7 @@ REMEDY = "pass another directory as cache"
 
 def default_cache() -> Path:
     """Return `tokenloom` in the user's cache directory, `$XDG_CACHE_HOME` or `~/.cache`."""
-    configured = os.environ.get("XDG_CACHE_HOME")
-    return (Path(configured) if configured else Path.home() / ".cache") / "tokenloom"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tokenloom"
 
 
 def digest(*parts: str | int | float) -> str:

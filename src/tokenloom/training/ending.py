@@ -32,14 +32,10 @@ class Clock:
         self._took: dict[str, float] = {}
         self._started = time.monotonic()
 
-    def here(self) -> float:
-        """Return the seconds since this part of the run began."""
-        return time.monotonic() - self._started
-
     @property
     def minutes(self) -> float:
         """Minutes of the whole run."""
-        return (self.before + self.here()) / 60
+        return (self.before + time.monotonic() - self._started) / 60
 
     def left(self) -> float:
         """Return the seconds left for further steps."""

@@ -116,9 +116,9 @@ class _Run:
                 if step % config.run.checkpoint_every == 0:
                     self._save(step)
             figures = self._end(step)
-        model = self.learner.model
+        model, minutes = self.learner.model, self.clock.minutes - self.clock.before / 60
         return Result(
-            step, start, step * config.optimiser.batch * self.data.length, self.clock.here() / 60, figures,
+            step, start, step * config.optimiser.batch * self.data.length, minutes, figures,
             self.data.entropy, sum(parameter.numel() for parameter in model.parameters()),
             unwrapped(model.network).name, "the next token" if model.causal else str(config.predicts),
             self.folder, self.stopping.number,
