@@ -22,6 +22,7 @@ import torch
 
 import tokenloom as tl
 from tokenloom.data.markov import MarkovSource
+from tokenloom.drawing.randomness import RowGenerators
 from tokenloom.objectives.head_loss import loss_at
 from tokenloom.training.batches import training_batch
 from tokenloom.training.methods import method_of
@@ -100,12 +101,12 @@ def main() -> None:
 
     def public() -> None:
         rows = training_batch(data, 2, 0, 1, 1e-3)
-        loss = tl.training_loss(model, objective, rows.x_0, rows.t, rows.randomness, rows.given, rows.weights)
+        loss = tl.training_loss(model, objective, rows.x_0, rows.t, RowGenerators(rows.seeds), rows.given, rows.weights)
         loss.mean.backward()  # type: ignore[no-untyped-call]
 
     def batch() -> None:
         rows = training_batch(data, 2, 0, 1, 1e-3)
-        noisy = method.corrupted(rows.x_0, objective.times(rows.t), rows.randomness, rows.given)
+        noisy = method.corrupted(rows.x_0, objective.times(rows.t), RowGenerators(rows.seeds), rows.given)
         loss_at(model, objective, rows.x_0, noisy, rows.weights).mean.backward()  # type: ignore[no-untyped-call]
 
     found = {

@@ -8,7 +8,6 @@ import pytest
 
 from tokenloom.data.base import Dataset
 from tokenloom.data.text import load_text
-from tokenloom.models.tokenizer import Tokenizer
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "data"
 TEXT = "The cat sat.\n\nThe  cat, naïve as ever, sat on 12 mats — 猫!\n"
@@ -28,11 +27,6 @@ def load(source: Path | str, folder: Path, **options: Any) -> Dataset:
 def refused(sentence: str, source: Path | str, folder: Path, **options: Any) -> None:
     with pytest.raises(ValueError, match=sentence):
         load(source, folder, **options)
-
-
-def tokenizer_of(dataset: Dataset) -> Tokenizer:
-    assert dataset.tokenizer is not None
-    return dataset.tokenizer
 
 
 def write_parquet(path: Path, column: str, texts: Sequence[str | None]) -> None:

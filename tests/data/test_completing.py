@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from tokenloom.data.completing import Completing, given_positions
+from tokenloom.data.base import Dataset, given_positions
 from tokenloom.data.decoder import numbers
 
 LENGTH = 6
@@ -35,7 +35,7 @@ def test_the_blank_is_an_interval_with_the_law_of_its_description() -> None:
 @pytest.mark.parametrize("share", [0.0, 0.999])
 def test_held_out_rows_have_nothing_given(share: float) -> None:
     table = torch.arange(4 * LENGTH).view(4, LENGTH) % 5
-    data = Completing("rows", 5, table, table, "", numbers(5), share=share)
+    data = Dataset("rows", 5, table, table, "", numbers(5), given=share)
     generator = torch.Generator().manual_seed(0)
     assert data.draw("valid", torch.arange(4), generator)[1] is None
     given = data.draw("train", torch.arange(4), generator)[1]

@@ -1,13 +1,15 @@
 """Rows lose only what is stated."""
 
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
 from tests.data.helpers import refused
+from tokenloom.data.documents import Corpus
 from tokenloom.data.packing import pack
-from tokenloom.models.tokenizer import Ids
+from tokenloom.models.tokenizer import Bytes, Ids
 
 END = 99
 
@@ -17,8 +19,12 @@ def documents() -> list[Ids]:
     return [generator.integers(0, 90, size, dtype=np.int32) for size in (5, 1, 17, 3, 30, 8)]
 
 
-def rows(packing: str, length: int, end: int | None = END) -> Ids:
-    return np.concatenate(list(pack(documents(), packing, length, end, "the text")))
+def rows(packing: str, length: int, end: int | None = END, start: int | None = None, padding: int | None = None) -> Ids:
+    """Rows of these documents, which are tokens already."""
+    corpus = Corpus("the text", "", lambda: iter(documents()))  # type: ignore[arg-type]
+    tokenizer = Mock(spec=Bytes, end_of_sequence=end, start_of_sequence=start, padding=padding)
+    tokenizer.encode_batch = lambda batch, first: batch
+    return np.concatenate(list(pack(corpus, tokenizer, packing, length)))
 
 
 @pytest.mark.parametrize("block", [1, 10, 1 << 20])
@@ -60,11 +66,10 @@ def test_padding_gives_each_document_its_row() -> None:
 def test_a_vocabulary_with_a_start_and_a_padding_frames_rows_with_them() -> None:
     """As BERT's rows are: [CLS] c [SEP], and [CLS] d [SEP] [PAD] ..."""
     start, padding = 97, 98
-    framed = np.concatenate(list(pack(documents(), "sentences", 8, END, "the text", start, padding)))
+    framed = rows("sentences", 8, END, start, padding)
     assert (framed[:, 0] == start).all()
     assert (framed[:, -1] == END).all()
-    padded = np.concatenate(list(pack(documents(), "pad", 8, END, "the text", start, padding)))
-    for row, document in zip(padded.tolist(), documents(), strict=True):
+    for row, document in zip(rows("pad", 8, END, start, padding).tolist(), documents(), strict=True):
         whole = [start, *document.tolist(), END]
         assert row == (whole + [padding] * 8)[:8]
 
@@ -74,5 +79,5 @@ def test_impossible_packings_get_a_sentence(as_a_user: None, stories: Path, tmp_
         rows("wrap", 71)
     refused("unknown packing sentence; did you mean sentences", stories, tmp_path, packing="sentence")
     refused("at least 3 tokens, got a length of 2", stories, tmp_path, packing="sentences", length=2)
-    refused("pad needs a tokenizer with an end-of-sequence token", stories, tmp_path, packing="pad")
+    refused("pad needs an end of sequence; use wrap", stories, tmp_path, packing="pad")
     refused(r"the validation text has \d+ tokens, but one row needs 900", stories, tmp_path, length=900)

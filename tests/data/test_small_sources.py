@@ -10,7 +10,7 @@ import torch
 import tokenloom as tl
 from tests.data.helpers import shared
 from tokenloom.data.base import SOURCES, source_of
-from tokenloom.data.digits import DigitsSource, quantise, read_idx
+from tokenloom.data.digits import DigitsSource, read_idx
 from tokenloom.data.markov import MarkovSource, markov_chain
 
 
@@ -22,15 +22,17 @@ def test_digits_of_scikit_learn_and_idx_files(tmp_path: Path) -> None:
     assert data.decode(data.valid[:1].long())[0].count("\n") == 7
     images = torch.arange(8, dtype=torch.uint8).view(2, 4) * 30
     header = b"".join(number.to_bytes(4, "big") for number in (2051, 2, 2, 2))
-    (tmp_path / "train-images-idx3-ubyte").write_bytes(header + images.numpy().tobytes())
-    assert torch.equal(read_idx(tmp_path / "train-images-idx3-ubyte"), images)
-    assert quantise(images, 4).max() == 3
-    (tmp_path / "train-images-idx3-ubyte").write_bytes(header + b"short")
-    with pytest.raises(ValueError, match="cut short"):
-        read_idx(tmp_path / "train-images-idx3-ubyte")
-    (tmp_path / "train-images-idx3-ubyte").write_bytes(header + images.numpy().tobytes())
+    train, valid = (tmp_path / f"{part}-images-idx3-ubyte" for part in ("train", "t10k"))
+    train.write_bytes(header + images.numpy().tobytes())
+    assert torch.equal(read_idx(train), images)
+    source = DigitsSource(path=str(tmp_path), levels=4)
     with pytest.raises(ValueError, match="holds no t10k-images-idx3-ubyte"):
-        DigitsSource(path=str(tmp_path), levels=4).load()
+        source.load()
+    valid.write_bytes(train.read_bytes())
+    assert source.load().valid.tolist() == [[0, 0, 0, 1], [1, 2, 2, 3]]
+    train.write_bytes(header + b"short")
+    with pytest.raises(ValueError, match="cut short"):
+        source.load()
 
 
 def test_mnist_loads() -> None:

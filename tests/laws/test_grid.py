@@ -13,7 +13,7 @@ from tests.laws.exact_cases import ENTROPY, integral
 from tests.laws.grid import CELLS, COUPLINGS, JUMPING, NOISES, P0, TIMES, Cell, K, L, level_and_masses, process_of
 from tests.laws.helpers import close, close_to_conditional
 from tokenloom.couplings.base import probability_lost
-from tokenloom.couplings.steps import stay_bound
+from tokenloom.couplings.steps import reverse_rates, stay_bound
 from tokenloom.objectives.nelbo import continuous_bound
 from tokenloom.posteriors import Posterior, convert_at
 
@@ -83,7 +83,7 @@ def test_a_given_position_is_a_token_of_infinite_evidence(cell: Cell) -> None:
     flat, stays = tl.Denoiser(torch.zeros_like(rest).unsqueeze(1).expand(-1, L, -1)), one_hot(clean[:, 0], cell)
     for step in (cell.process.marginal(noisy, flat), cell.process.bridge(noisy, at_s(cell), flat)):
         close(step.dense()[:, 0], stays, "a given token stays")
-    assert not bool(cell.process.reverse_rates(noisy, flat).off_diagonal()[:, 0].any())
+    assert not bool(reverse_rates(cell.process, noisy, flat).off_diagonal()[:, 0].any())
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=repr)

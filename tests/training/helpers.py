@@ -3,6 +3,8 @@
 import json
 import os
 import subprocess
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -78,6 +80,14 @@ def finish(process: "subprocess.Popen[str]", expected: int = 0) -> str:
     output, _ = process.communicate(timeout=180)
     assert process.returncode == expected, output[-3000:]
     return output
+
+
+def wait_until(reached: Callable[[], bool]) -> None:
+    """Wait for something that other processes or threads bring about."""
+    end = time.monotonic() + 120
+    while not reached():
+        assert time.monotonic() < end
+        time.sleep(0.01)
 
 
 def records(folder: Path) -> list[dict[str, float]]:

@@ -39,31 +39,27 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_run_reports_one_bound_for_each_process_and_is_saved_with_the_first(trained: Path) -> None:
-    last = records(trained)[-1]
-    model = tl.load(trained)
-    assert isinstance(model, tl.DiffusionModel)
+    last, model = records(trained)[-1], tl.load(trained)
     assert model.process == tl.Uniform(5, schedule=model.schedule)
     assert model.reads_evidence
-    assert model.about.validation is not None
-    figures = model.about.validation["processes"]
+    validation = model.about.validation or {}
+    figures = validation["processes"]
     assert list(figures) == NAMES
     for name in NAMES:
         assert math.isfinite(figures[name]["per_token"])
         assert last[f"valid_nats_{name}"] == figures[name]["per_token"]
         assert last[f"valid_standard_error_{name}"] == figures[name]["per_token_error"]
     assert len({figure["per_token"] for figure in figures.values()}) == len(NAMES)
-    assert last["valid_nats"] == model.about.validation["per_token"] == figures["uniform"]["per_token"]
+    assert last["valid_nats"] == validation["per_token"] == figures["uniform"]["per_token"]
 
 
 def test_the_saved_network_has_under_each_process_the_bound_that_the_run_reported(trained: Path) -> None:
     config = anything(trained)
     data, model = config.data.load(), tl.load(trained)
-    assert isinstance(model, tl.DiffusionModel)
-    assert model.about.validation is not None
+    reported = (model.about.validation or {})["processes"]
     for part in method_of("any", 5, model.schedule).processes:
         found = validate(model.with_process(part), data, config.run.valid_rows, config.run.seed)
-        reported = model.about.validation["processes"][part.name]["per_token"]
-        assert found.per_token == pytest.approx(reported, rel=1e-6)
+        assert found.per_token == pytest.approx(reported[part.name]["per_token"], rel=1e-6)
 
 
 def test_a_resumed_run_is_the_uninterrupted_one(trained: Path, tmp_path: Path) -> None:
@@ -76,7 +72,6 @@ def test_a_resumed_run_is_the_uninterrupted_one(trained: Path, tmp_path: Path) -
 def test_fewer_noises_make_fewer_bounds_and_another_one_a_warning(tmp_path: Path) -> None:
     result = train(anything(tmp_path / "run", "any:noises=masked+hybrid", max_steps=2))
     assert list(result.figures) == ["masked", "hybrid"]
-    assert result.figure is result.figures["masked"]
     model = tl.load(tmp_path / "run")
     assert model.process.name == "masked"
     with warnings.catch_warnings():
@@ -97,7 +92,6 @@ def test_train_prints_one_bound_for_each_process(method: str, names: list[str], 
     assert all(title in printed.out for title in titles)
     assert all(f"{name} " in printed.err for name in names if len(names) > 1)
     model = tl.load(tmp_path / "run")
-    assert isinstance(model, tl.DiffusionModel)
     assert model.process.name == names[0]
     assert model.reads_evidence
 
@@ -105,7 +99,7 @@ def test_train_prints_one_bound_for_each_process(method: str, names: list[str], 
 def test_only_a_leave_one_out_network_that_reads_the_evidence_is_trained(tmp_path: Path) -> None:
     train(tiny(tmp_path / "plain", max_steps=1))
     config = anything(tmp_path / "run")
-    with pytest.raises(ValueError, match=r"any trains a network that reads the evidence, and .*plain does not"):
+    with pytest.raises(ValueError, match=r"any needs a network that reads the evidence, .* got .*plain$"):
         resolve(replace(config, begin=str(tmp_path / "plain")))
     with pytest.raises(ValueError, match="reads the evidence predicts LeaveOneOut"):
         build_model(replace(config, predicts="denoiser"), config.data.load())

@@ -4,7 +4,8 @@ import torch
 
 import tokenloom as tl
 from tokenloom.data.markov import MarkovSource
-from tokenloom.training.batches import antithetic_times, rows_of, seeded, training_batch, validate
+from tokenloom.drawing.randomness import RowGenerators
+from tokenloom.training.batches import rows_of, training_batch, validate
 
 SMALL = MarkovSource(vocab_size=5, length=8, rows=100)
 
@@ -18,22 +19,14 @@ def test_an_epoch_visits_every_row_once_in_an_order_of_its_own() -> None:
     assert not torch.equal(rows_of(10, 4, 2, seed=4), steps[2])
 
 
-def test_times_are_antithetic_over_the_batch_and_respect_the_floor() -> None:
-    times = antithetic_times(64, seeded(1), floor=0.1)
-    assert times.min() >= 0.1
-    assert times.max() <= 1
-    gaps = times.sort().values.diff()
-    torch.testing.assert_close(gaps, torch.full_like(gaps, 0.9 / 64))
-
-
-def test_a_power_moves_the_times_as_its_law_says() -> None:
+def test_times_are_antithetic_over_the_batch_and_a_power_moves_them_as_its_law_says() -> None:
     """t = floor + (1 - floor) u^power with u evenly spread."""
-    times = antithetic_times(64, seeded(1), floor=0.1, power=0.5).sort().values
-    gaps = ((times - 0.1) / 0.9).square().diff()
-    torch.testing.assert_close(gaps, torch.full_like(gaps, 1 / 64))
-    moved = training_batch(SMALL.load(), 8, 7, 1, 0.0, power=0.5)
-    plain = training_batch(SMALL.load(), 8, 7, 1, 0.0)
-    torch.testing.assert_close(moved.t.square(), plain.t)
+    moved, plain = (training_batch(SMALL.load(), 64, 7, 1, 0.1, power) for power in (0.5, 1.0))
+    assert plain.t.min() >= 0.1
+    assert plain.t.max() <= 1
+    gaps = plain.t.sort().values.diff()
+    torch.testing.assert_close(gaps, torch.full_like(gaps, 0.9 / 64))
+    torch.testing.assert_close(((moved.t - 0.1) / 0.9).square(), (plain.t - 0.1) / 0.9)
     assert torch.equal(moved.x_0, plain.x_0)
 
 
@@ -56,9 +49,9 @@ def test_the_noise_of_a_row_does_not_depend_on_the_rows_beside_it() -> None:
     """So two processes, each with its rows of the batch, see what one process would have seen."""
     process = tl.AbsorbingUniform(5)
     batch = training_batch(SMALL.load(), 8, 3, 1, 1e-3)
-    whole = process.corrupt(batch.x_0, batch.t, batch.randomness)
+    whole = process.corrupt(batch.x_0, batch.t, RowGenerators(batch.seeds))
     parts = [batch.part(slice(0, 3)), batch.part(slice(3, 8))]
-    alone = [process.corrupt(part.x_0, part.t, part.randomness) for part in parts]
+    alone = [process.corrupt(part.x_0, part.t, RowGenerators(part.seeds)) for part in parts]
     assert torch.equal(torch.cat([part.tokens for part in alone]), whole.tokens)
     assert whole.aux is not None
     assert torch.equal(torch.cat([part.aux for part in alone if part.aux is not None]), whole.aux)

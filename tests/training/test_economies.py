@@ -53,7 +53,7 @@ def test_the_config_reaches_the_model(tmp_path: Path) -> None:
 def test_a_network_without_such_blocks_is_named(tmp_path: Path, shell: Shell) -> None:
     options = ("--recipe", "sudoku4", "--network.kind", "grid", "--run.recompute", "--max-steps", "1")
     said = shell.refusal("train", *options, "--out", str(tmp_path / "run"))
-    assert "--run.recompute is for the blocks of dit, causal and hollow, and grid has none" in said
+    assert "--run.recompute is for dit, causal and hollow, got grid" in said
 
 
 def test_compiled_parts_of_parameters_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,8 +10,8 @@ import resource
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -19,6 +19,7 @@ from tests.training.helpers import losses, tiny, train
 from tokenloom.models.checkpoint import newest_intact
 from tokenloom.models.store import load_model
 from tokenloom.training import reporting
+from tokenloom.training.config import TrainConfig
 from tokenloom.training.reporting import MetricsFile, Reporter
 
 Limiting = Callable[[int | None], None]
@@ -56,24 +57,29 @@ def test_half_a_line_of_a_killed_run_is_cut_off(tmp_path: Path) -> None:
     assert path.read_text() == '{"step": 1}\n{"step": 3}\n'
 
 
-def run_with(tmp_path: Path, steps: int = 12) -> tuple[Any, Reporter, list[str]]:
+Scenario = tuple[TrainConfig, Reporter, list[str], list[float]]
+
+
+def run_with(tmp_path: Path, limit: Limiting, sizes: dict[int, int | None], steps: int = 12) -> Scenario:
+    """A run after some steps of which files may have other sizes; what it says, and its losses."""
     said: list[str] = []
+    trained: list[float] = []
     reporter = Reporter()
-    reporter.say = said.append  # type: ignore[method-assign, assignment]
+    real = reporter.step
+
+    def step(number: int, loss: float, *details: Any) -> None:
+        real(number, loss, *details)
+        trained.append(loss)
+        if number in sizes:
+            limit(sizes[number])
+
+    reporter.say, reporter.step = said.append, step  # type: ignore[method-assign, assignment]
     run = {"checkpoint_every": 4, "validate_every": 6, "valid_rows": 8}
-    return tiny(tmp_path / "run", max_steps=steps, run=run), reporter, said
+    return tiny(tmp_path / "run", max_steps=steps, run=run), reporter, said, trained
 
 
 def test_a_run_outlives_a_full_disk_and_saves_when_there_is_room_again(tmp_path: Path, limit: Limiting) -> None:
-    config, reporter, said = run_with(tmp_path)
-    real = reporter.step
-
-    def step(number: int, *details: Any) -> None:
-        real(number, *details)
-        if number in (1, 10):
-            limit(90 if number == 1 else None)
-
-    reporter.step = step  # type: ignore[method-assign, assignment]
+    config, reporter, said, _ = run_with(tmp_path, limit, {1: 90, 10: None})
     assert train(config, reporter=reporter).steps == 12
     refused = [sentence for sentence in said if "cannot write" in sentence or "could not" in sentence]
     assert {sentence.split(":")[0] for sentence in refused} >= {"step 4", "step 6", "step 8"}
@@ -86,15 +92,7 @@ def test_a_run_outlives_a_full_disk_and_saves_when_there_is_room_again(tmp_path:
 
 
 def test_a_disk_that_is_full_to_the_end_gets_all_steps_and_then_the_sentence(tmp_path: Path, limit: Limiting) -> None:
-    config, reporter, said = run_with(tmp_path)
-    real, trained = reporter.step, []
-
-    def step(number: int, loss: float, *details: Any) -> None:
-        real(number, loss, *details)
-        trained.append(loss)
-        limit(90)
-
-    reporter.step = step  # type: ignore[method-assign, assignment]
+    config, reporter, said, trained = run_with(tmp_path, limit, {1: 90})
     with pytest.raises(ValueError, match=r"cannot write .*File too large"):
         train(config, reporter=reporter)
     limit(None)
@@ -104,18 +102,11 @@ def test_a_disk_that_is_full_to_the_end_gets_all_steps_and_then_the_sentence(tmp
 
 
 def test_a_writer_of_another_package_that_fails_is_named_and_dropped(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, limit: Limiting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Board:
-        def __init__(self, folder: str) -> None:
-            self.calls = 0
-
-        def add_scalar(self, *arguments: object) -> None:
-            self.calls += 1
-            raise RuntimeError("no room")
-
-    monkeypatch.setattr(reporting, "optional", lambda *names: SimpleNamespace(SummaryWriter=Board))
-    config, reporter, said = run_with(tmp_path, 4)
+    board = Mock(**{"SummaryWriter.return_value.add_scalar.side_effect": RuntimeError("no room")})
+    monkeypatch.setattr(reporting, "optional", lambda *names: board)
+    config, reporter, said, _ = run_with(tmp_path, limit, {}, steps=4)
     train(replace(config, run=replace(config.run, tensorboard=True)), reporter=reporter)
     named = [sentence for sentence in said if "TensorBoard" in sentence]
     assert named == ["TensorBoard failed (RuntimeError: no room); the run continues without it"]

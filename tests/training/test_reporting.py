@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from tests.training.helpers import tiny, train
+from tests.training.helpers import tiny, train, wait_until
 from tokenloom.support import display
 from tokenloom.support.display import Display
 from tokenloom.training import reporting
@@ -18,15 +18,15 @@ def test_piped_work_is_a_line_now_and_then_of_the_innermost_status(monkeypatch: 
     monkeypatch.setattr(display, "OFTEN", 0.03)
     file = io.StringIO()
     shown = Display(Console(file=file))
+
+    def said_twice(text: str) -> None:
+        wait_until(lambda: [line.split("  ")[0] for line in file.getvalue().splitlines()[-2:]] == [text, text])
+
     with shown.status("loading [the] data"):
-        time.sleep(0.1)
+        said_twice("loading [the] data")
         with shown.status("validating"):
-            time.sleep(0.1)
-        time.sleep(0.1)
-    lines = [line.split("  ")[0] for line in file.getvalue().splitlines()]
-    found = [line for index, line in enumerate(lines) if lines[index - 1] != line or not index]
-    assert found == ["loading [the] data", "validating", "loading [the] data"]
-    assert len(lines) >= 6
+            said_twice("validating")
+        said_twice("loading [the] data")
 
 
 def test_a_terminal_has_one_bar() -> None:

@@ -23,9 +23,8 @@ from tokenloom.cli.given import read_given
 from tokenloom.cli.ranks import ranks
 from tokenloom.cli.registry import COMMANDS
 from tokenloom.cli.sample_files import check_out, write_samples, write_shards
-from tokenloom.data.decoder import Decoder
-from tokenloom.data.view import decoder_of, frame
-from tokenloom.data.view import draw as draw_tokens
+from tokenloom.data.base import decoder_of
+from tokenloom.data.decoder import Decoder, frame
 from tokenloom.drawing.randomness import derive_seed
 from tokenloom.models.opening import named, open_run, placed
 from tokenloom.models.threads import fit_threads
@@ -165,7 +164,7 @@ def _print_samples(record: dict[str, Any], decoder: Decoder) -> None:
     console = Console()
     for index, row in enumerate(record["tokens"]):
         console.print(f"[dim]── {index}[/]", highlight=False)
-        console.print(draw_tokens(decoder, row), soft_wrap=True)
+        console.print(decoder.coloured(row), soft_wrap=True)
     each = f"{record['evaluations']:.1f} evaluations each, {record['seconds_per_sample']:.2f} s each"
     console.print(f"[dim]{counted(len(record['tokens']), 'sequence')}, {each}[/]", highlight=False)
 
@@ -193,7 +192,7 @@ def watching(decoder: Decoder, flags: list[bool] | None) -> Iterator[Callable[[S
         def show(step: Step) -> None:
             changed = step.changed[0]
             title = f"step {step.index}/{step.count}   t = {float(step.after.t[0]):.3f}   {int(changed.sum())} changed"
-            live.update(frame(title, draw_tokens(decoder, step.after.tokens[0].tolist(), changed.tolist(), flags)))
+            live.update(frame(title, decoder.coloured(step.after.tokens[0].tolist(), changed.tolist(), flags or ())))
 
         yield show
 

@@ -19,11 +19,11 @@ from tokenloom.nn.base import NETWORKS
 from tokenloom.support.words import counted
 from tokenloom.training.build import resolve
 from tokenloom.training.config import TrainConfig, read_config
+from tokenloom.training.folder import check_free
 from tokenloom.training.loop import Result
 from tokenloom.training.loop import train as run_training
 from tokenloom.training.recipes import recipe, settings_from
 from tokenloom.training.reporting import Reporter
-from tokenloom.training.snapshot import check_free
 
 
 @COMMANDS.register("train")

@@ -8,7 +8,8 @@ import torch
 from jaxtyping import Bool
 from torch import Generator, Tensor
 
-from tokenloom.data.decoder import Decoder
+from tokenloom.data.decoder import Decoder, numbers, text
+from tokenloom.models.model import DiffusionModel
 from tokenloom.models.tokenizer import Tokenizer
 from tokenloom.oracles.exact import ExactModel
 from tokenloom.support.registry import Registry, build
@@ -34,7 +35,7 @@ class Outline:
 class Dataset:
     """Two tables of token sequences, [rows, length] of any integer dtype (they may be memory-mapped).
 
-    A subclass for sequences that are to be completed overrides `draw`, and says in `outline` that positions are given.
+    A subclass that gives other positions than a beginning or all but a span overrides `draw` and `outline`.
     """
 
     name: str
@@ -47,6 +48,8 @@ class Dataset:
     decode: Decoder
     entropy: float | None = None
     """The exact entropy in nats per token, where it is known."""
+    given: float = 0.0
+    """The share of training rows with given positions (`given_positions`), so that a model learns to complete."""
 
     def __post_init__(self) -> None:
         for split, table in (("training", self.train), ("validation", self.valid)):
@@ -69,11 +72,13 @@ class Dataset:
     @property
     def outline(self) -> Outline:
         """The facts that a network is built from."""
-        return Outline(self.name, self.vocab_size, self.length)
+        return Outline(self.name, self.vocab_size, self.length, given=self.given > 0)
 
     def draw(self, split: Split, rows: Tensor, generator: Generator) -> tuple[Tokens, Flags | None]:
         """Return rows of a split as int64, and the positions that are given; a subclass may augment training rows."""
-        return take(getattr(self, split), rows), None
+        some = split == "train" and self.given > 0  # held-out rows have none: a bound is that of whole sequences
+        given = given_positions(len(rows), self.length, self.given, generator) if some else None
+        return take(getattr(self, split), rows), given
 
 
 @dataclass(frozen=True)
@@ -124,6 +129,29 @@ def source_of(record: Any) -> Source:
     if not isinstance(record, dict) or not isinstance(record.get("kind"), str):
         raise ValueError(f"a data source is stored as an object with its kind, got {str(record)[:80]}")
     return build(SOURCES[record["kind"]], record, f"the data source {record['kind']}")
+
+
+def decoder_of(model: DiffusionModel) -> Decoder:
+    """Return how a model's sequences are written: as text, as its data source writes them, else as numbers."""
+    size, record = model.process.vocab_size, model.about.source
+    if model.tokenizer is not None:
+        return text(model.tokenizer)
+    own = None if record is None else source_of(record).decoder(size, model.length or 0)
+    return own or numbers(size)
+
+
+def given_positions(rows: int, length: int, share: float, generator: Generator) -> Flags:
+    """Draw the flags of given positions, [rows, length], for a share of the rows: all but a blank interval.
+
+    With i and j drawn uniformly in 0..L-1 it is [i, L), to be continued, in half of these rows, and [min(i, j),
+    max(i, j)], to be filled in, in the others.  So every row has a position that is not given.
+    """
+    some, continued = torch.rand(2, rows, 1, generator=generator, dtype=torch.float64)
+    i, j = torch.randint(length, (2, rows, 1), generator=generator)
+    j = torch.where(continued < 0.5, length - 1, j)
+    position = torch.arange(length)
+    outside = (position < torch.minimum(i, j)) | (position > torch.maximum(i, j))
+    return torch.logical_and(some < share, outside)
 
 
 def take(table: Tensor, index: Tensor) -> Tokens:

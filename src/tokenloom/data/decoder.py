@@ -1,7 +1,10 @@
-"""Tokens for people: as text, as a grid, as a picture, or as numbers."""
+"""Tokens for people: as text, as a grid, as a picture, or as numbers; plain, or in colour for a terminal."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+
+from rich.console import Group
+from rich.text import Text
 
 from tokenloom.models.tokenizer import Tokenizer
 from tokenloom.types import Tokens
@@ -38,6 +41,20 @@ class Decoder:
             return self.tokenizer.decode(tokens)
         pieces = [self.piece(token) + self.after(position) for position, token in enumerate(tokens)]
         return "".join(pieces).rstrip("\n" if self.tokenizer is None else "")
+
+    def coloured(self, tokens: Sequence[int], changed: Sequence[bool] = (), given: Sequence[bool] = ()) -> Text:
+        """Return one sequence for a terminal: given tokens bold, and those that just changed in colour."""
+        drawn = Text()
+        for position, token in enumerate(tokens):
+            style = "bold" if given and given[position] else "black on yellow" if changed and changed[position] else ""
+            drawn.append(self.piece(token), style)
+            drawn.append(self.after(position))
+        return drawn
+
+
+def frame(title: str, drawn: Text) -> Group:
+    """Put a title over a sequence."""
+    return Group(Text(title, style="dim"), Text(), drawn)
 
 
 def numbers(vocab_size: int) -> Decoder:

@@ -45,7 +45,8 @@ class DigitsSource(Source):
             train, valid = grids[held_out:], grids[:held_out]
         else:
             folder, size = Path(self.path), self.levels
-            train, valid = (quantise(read_idx(_find(folder, part)), size) for part in ("train", "t10k"))
+            images = (read_idx(_find(folder, part)) for part in ("train", "t10k"))
+            train, valid = ((table.int() * size // 256).to(torch.uint8) for table in images)
         fingerprint = hashlib.sha256(train.numpy().tobytes() + valid.numpy().tobytes()).hexdigest()
         side = math.isqrt(train.shape[1])
         return Dataset(f"{side}x{side} digits", size, train, valid, fingerprint, shades(size, side))
@@ -68,8 +69,3 @@ def read_idx(path: Path) -> Tensor:
     if len(data) != 16 + count * height * width:
         raise ValueError(f"{path} is cut short: {len(data)} bytes for {count} images of {height}x{width}")
     return torch.from_numpy(np.frombuffer(data, dtype=np.uint8, offset=16).reshape(count, -1).copy())
-
-
-def quantise(images: Tensor, levels: int) -> Tensor:
-    """Reduce 256 grey levels to fewer, evenly."""
-    return (images.int() * levels // 256).to(torch.uint8)

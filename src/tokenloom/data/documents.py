@@ -40,39 +40,34 @@ class HubText:
     """A data set of the Hub; if `exported`, the Hub's own parquet export is read, as the data set is a script."""
 
     path: str
-    config: str | None
-    field: str
-    train: str
-    valid: str
+    config: str | None = None
+    field: str = "text"
+    train: str = "train"
+    valid: str = "validation"
     exported: bool = False
 
 
 HUB = {
-    "lm1b": HubText("billion-word-benchmark/lm1b", "plain_text", "text", "train", "test", exported=True),
-    "openwebtext": HubText("Skylion007/openwebtext", None, "text", "train[:-100000]", "train[-100000:]"),
-    "wikitext": HubText("Salesforce/wikitext", "wikitext-103-raw-v1", "text", "train", "validation"),
-    "ptb": HubText("ptb-text-only/ptb_text_only", "penn_treebank", "sentence", "train", "validation", exported=True),
-    "ag_news": HubText("fancyzhx/ag_news", None, "text", "train", "test"),
-    "lambada": HubText("cimec/lambada", None, "text", "train", "validation"),
-    "scientific_papers/pubmed": HubText(
-        "armanc/scientific_papers", "pubmed", "article", "train", "validation", exported=True
-    ),
+    "lm1b": HubText("billion-word-benchmark/lm1b", "plain_text", valid="test", exported=True),
+    "openwebtext": HubText("Skylion007/openwebtext", train="train[:-100000]", valid="train[-100000:]"),
+    "wikitext": HubText("Salesforce/wikitext", "wikitext-103-raw-v1"),
+    "ptb": HubText("ptb-text-only/ptb_text_only", "penn_treebank", "sentence", exported=True),
+    "ag_news": HubText("fancyzhx/ag_news", valid="test"),
+    "lambada": HubText("cimec/lambada"),
+    "scientific_papers/pubmed": HubText("armanc/scientific_papers", "pubmed", "article", exported=True),
 }
 
 
 def text_files(source: str | Path) -> list[Path]:
     """Return the readable files of a path, sorted."""
     path = Path(source)
-    if path.is_dir():
-        found = sorted(file for file in path.rglob("*") if file.is_file() and file.name.endswith(SUFFIXES))
-        if not found:
-            raise ValueError(f"the folder {path} has no file that ends in {', '.join(SUFFIXES)}")
-        return found
-    if not path.is_file():
+    if not path.exists():
         raise ValueError(f"there is no file, folder or data set {source}; {nearest(str(source), HUB)}")
-    if not path.name.endswith(SUFFIXES):
-        raise ValueError(f"{path} is not text that can be read; its name must end in {', '.join(SUFFIXES)}")
-    return [path]
+    files = sorted(path.rglob("*")) if path.is_dir() else [path]
+    found = [file for file in files if file.is_file() and file.name.endswith(SUFFIXES)]
+    if not found:
+        raise ValueError(f"nothing in {path} can be read as text; file names must end in {', '.join(SUFFIXES)}")
+    return found
 
 
 def corpus_of(files: list[Path], name: str) -> Corpus:

@@ -17,6 +17,7 @@ from typing import Literal, TypeVar, get_args
 
 import numpy as np
 
+from tokenloom.data.documents import Corpus
 from tokenloom.models.tokenizer import Ids, Tokenizer
 from tokenloom.support.words import nearest
 
@@ -28,18 +29,13 @@ BATCH = 1 << 22
 """Characters that are gathered before they are tokenised: a large text is never in memory as a whole."""
 
 
-def check_packing(packing: str, length: int, end: int | None) -> None:
-    """Raise unless the packing is known and possible with this length and this end of sequence."""
+def check_packing(packing: str, length: int) -> None:
+    """Raise unless the packing is known and possible with this length."""
     if packing not in get_args(Packing):
         raise ValueError(f"unknown packing {packing}; {nearest(packing, get_args(Packing))}")
     shortest = 3 if packing == "sentences" else 1
     if length < shortest:
         raise ValueError(f"the packing {packing} needs rows of at least {shortest} tokens, got a length of {length}")
-    if packing != "wrap" and end is None:
-        raise ValueError(
-            f"the packing {packing} needs a tokenizer with an end-of-sequence token, and this one has none; "
-            "use the packing wrap, or a tokenizer such as bpe:4096"
-        )
 
 
 def encode_documents(documents: Iterable[str], tokenizer: Tokenizer, name: str) -> Iterator[Ids]:
@@ -66,16 +62,12 @@ def _gathered(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
     yield found
 
 
-def pack(
-    documents: Iterable[Ids],
-    packing: str,
-    length: int,
-    end: int | None,
-    name: str,
-    start: int | None = None,
-    padding: int | None = None,
-) -> Iterator[Ids]:
-    """Yield blocks of rows, [rows, length], in the order of the documents; `name` is what errors call the text."""
+def pack(corpus: Corpus, tokenizer: Tokenizer, packing: str, length: int) -> Iterator[Ids]:
+    """Yield blocks of rows, [rows, length], in the order of the documents."""
+    documents = encode_documents(corpus.read(), tokenizer, corpus.name)
+    end, start, padding = tokenizer.end_of_sequence, tokenizer.start_of_sequence, tokenizer.padding
+    if packing != "wrap" and end is None:
+        raise ValueError(f"the packing {packing} needs an end of sequence; use wrap, or a tokenizer such as bpe:4096")
     closing = np.array([] if end is None else [end], dtype=np.int32)
     if packing == "pad":
         opening = np.array([] if start is None else [start], dtype=np.int32)
@@ -84,10 +76,10 @@ def pack(
             yield np.concatenate([opening, document, closing, filling])[None, :length]
     elif packing == "sentences":
         frame = (closing[0] if start is None else start, closing[0])
-        for pieces in _cut(documents, length - 2, closing, name):
+        for pieces in _cut(documents, length - 2, closing, corpus.name):
             yield np.pad(pieces, ((0, 0), (1, 1)), constant_values=((0, 0), frame))
     else:
-        yield from _cut(documents, length, closing, name)
+        yield from _cut(documents, length, closing, corpus.name)
 
 
 def _cut(documents: Iterable[Ids], length: int, closing: Ids, name: str) -> Iterator[Ids]:

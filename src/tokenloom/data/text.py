@@ -12,14 +12,15 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
+from torch import Tensor
+
 from tokenloom.data.base import SOURCES, Dataset, Outline, Source
-from tokenloom.data.completing import Completing
 from tokenloom.data.decoder import text
 from tokenloom.data.detokenise import Detokeniser, detokenise
 from tokenloom.data.documents import HUB, Corpus, corpus_of, hub_corpus, text_files
-from tokenloom.data.packing import Packing, check_packing, encode_documents, pack
+from tokenloom.data.packing import Packing, check_packing, pack
 from tokenloom.data.token_cache import REMEDY, cached_rows, default_cache, digest, stored_digest
-from tokenloom.models.tokenizer import Ids, Tokenizer
+from tokenloom.models.tokenizer import Tokenizer
 from tokenloom.models.tokenizer_sources import build_tokenizer, load_tokenizer
 from tokenloom.support.files import replacing
 
@@ -57,7 +58,7 @@ class TextSource(Source):
         if self.path is None:
             raise ValueError("text needs --data.path: a file, a folder or a Hub name such as lm1b")
         found = load_text(self.path, self.valid_path, self.tokenizer, self.length, self.packing, self.detokeniser)
-        return Completing(**vars(found), share=self.given or 0.0)
+        return replace(found, given=self.given or 0.0)
 
     def outline(self) -> Outline:
         return replace(super().outline(), given=bool(self.given))
@@ -76,20 +77,14 @@ def load_text(
 ) -> Dataset:
     """Return text as rows of tokens; without a validation text, the last `valid_fraction` of it is held out."""
     directory = cache or default_cache()
-    check_packing(packing, length, end=0)  # before anything is read
+    check_packing(packing, length)
     corpora = [
         detokenised(corpus, detokeniser) for corpus in _corpora(train, valid, valid_fraction, directory, hub_root)
     ]
     chosen = _tokenizer(tokenizer, corpora[0], directory)
-    check_packing(packing, length, chosen.end_of_sequence)
-    keys = [digest(FORMAT, corpus.key, chosen.identity, packing, length) for corpus in corpora]
-    tables = [
-        cached_rows(directory, key, length, partial(packed, corpus, chosen, packing, length))
-        for key, corpus in zip(keys, corpora, strict=True)
-    ]
+    (rows, own), (held_out, other) = (token_rows(corpus, chosen, packing, length, directory) for corpus in corpora)
     name = str(train) if str(train) in HUB else Path(train).name
-    fingerprint = digest(*(stored_digest(directory, key) for key in keys))
-    return Dataset(name, chosen.vocab_size, tables[0], tables[1], fingerprint, text(chosen))
+    return Dataset(name, chosen.vocab_size, rows, held_out, digest(own, other), text(chosen))
 
 
 def detokenised(corpus: Corpus, name: Detokeniser) -> Corpus:
@@ -99,11 +94,13 @@ def detokenised(corpus: Corpus, name: Detokeniser) -> Corpus:
     return replace(corpus, key=digest(corpus.key, name), read=lambda: (detokenise(it, name) for it in corpus.read()))
 
 
-def packed(corpus: Corpus, tokenizer: Tokenizer, packing: str, length: int) -> Iterator[Ids]:
-    """Yield blocks of rows, [rows, length]."""
-    documents = encode_documents(corpus.read(), tokenizer, corpus.name)
-    ends = (tokenizer.start_of_sequence, tokenizer.padding)
-    return pack(documents, packing, length, tokenizer.end_of_sequence, corpus.name, *ends)
+def token_rows(
+    corpus: Corpus, tokenizer: Tokenizer, packing: Packing, length: int, directory: Path
+) -> tuple[Tensor, str]:
+    """Return the rows of a corpus, from the cache if they are there, and the sha256 of their tokens."""
+    key = digest(FORMAT, corpus.key, tokenizer.identity, packing, length)
+    rows = cached_rows(directory, key, length, partial(pack, corpus, tokenizer, packing, length))
+    return rows, stored_digest(directory, key)
 
 
 def _tokenizer(kind: str, corpus: Corpus, directory: Path) -> Tokenizer:

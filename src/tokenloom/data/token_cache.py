@@ -29,8 +29,7 @@ REMEDY = "pass another directory as cache"
 
 def default_cache() -> Path:
     """Return `tokenloom` in the user's cache directory, `$XDG_CACHE_HOME` or `~/.cache`."""
-    configured = os.environ.get("XDG_CACHE_HOME")
-    return (Path(configured) if configured else Path.home() / ".cache") / "tokenloom"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tokenloom"
 
 
 def digest(*parts: str | int | float) -> str:
@@ -43,9 +42,16 @@ def cached_rows(
 ) -> Int[Tensor, "rows length"]:
     """Return the rows of a key, memory-mapped; `build` yields them in blocks [rows, length] if they are not cached."""
     tokens, header = directory / f"{key}.tokens", directory / f"{key}.json"
-    rows = _intact_rows(tokens, header, length) or _write(tokens, header, length, build())
+    if not _intact(tokens, header, length):
+        with replacing(tokens, REMEDY) as partial, partial.open("wb") as file:
+            for block in build():
+                file.write(block.astype("<i4").tobytes())
+            if not file.tell():
+                raise ValueError(f"there are no rows of {length} tokens to write; the text is empty")
+        with replacing(header, REMEDY) as partial:
+            partial.write_text(json.dumps(_header(tokens, length)))
     # Copy on write: what a caller changes in memory never reaches the file.
-    return torch.from_numpy(np.memmap(tokens, dtype="<i4", mode="c", shape=(rows, length)))
+    return torch.from_numpy(np.memmap(tokens, dtype="<i4", mode="c").reshape(-1, length))
 
 
 def stored_digest(directory: Path, key: str) -> str:
@@ -53,31 +59,14 @@ def stored_digest(directory: Path, key: str) -> str:
     return str(json.loads((directory / f"{key}.json").read_text(encoding="utf-8"))["sha256"])
 
 
-def _header(rows: int, length: int, sha256: str) -> dict[str, Any]:
-    return {"rows": rows, "length": length, "bytes": rows * length * 4, "sha256": sha256}
+def _header(tokens: Path, length: int) -> dict[str, Any]:
+    size = tokens.stat().st_size
+    return {"rows": size // (4 * length), "length": length, "bytes": size, "sha256": file_sum(tokens)}
 
 
-def _intact_rows(tokens: Path, header: Path, length: int) -> int:
-    """Return the number of cached rows, 0 if they are absent or damaged."""
+def _intact(tokens: Path, header: Path, length: int) -> bool:
+    """Return whether the rows are cached as their header says."""
     try:
-        stored = json.loads(header.read_text(encoding="utf-8"))
-        rows = int(stored["rows"])
-        intact = tokens.stat().st_size == rows * length * 4 and stored == _header(rows, length, file_sum(tokens))
-    except (OSError, ValueError, KeyError, TypeError):
-        return 0
-    return rows if intact else 0
-
-
-def _write(tokens: Path, header: Path, length: int, blocks: Iterable[Ids]) -> int:
-    content, rows = hashlib.sha256(), 0
-    with replacing(tokens, REMEDY) as partial, partial.open("wb") as file:
-        for block in blocks:
-            raw = block.astype("<i4").tobytes()
-            content.update(raw)
-            file.write(raw)
-            rows += len(block)
-        if not rows:
-            raise ValueError(f"there are no rows of {length} tokens to write; the text is empty")
-    with replacing(header, REMEDY) as partial:
-        partial.write_text(json.dumps(_header(rows, length, content.hexdigest())))
-    return rows
+        return bool(json.loads(header.read_text(encoding="utf-8")) == _header(tokens, length))
+    except (OSError, ValueError):
+        return False

@@ -9,7 +9,6 @@ another, the slice of text that came with the model (`held_out.txt` beside its w
 
 import hashlib
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -21,8 +20,8 @@ from tokenloom.data.decoder import text
 from tokenloom.data.detokenise import Detokeniser
 from tokenloom.data.documents import HUB, corpus_of, hub_corpus, text_files
 from tokenloom.data.packing import Packing, check_packing
-from tokenloom.data.text import TextSource, detokenised, is_hub, own_splits, packed
-from tokenloom.data.token_cache import cached_rows, default_cache, digest
+from tokenloom.data.text import TextSource, detokenised, is_hub, own_splits, token_rows
+from tokenloom.data.token_cache import default_cache
 from tokenloom.models.model import DiffusionModel
 from tokenloom.models.opening import Run
 from tokenloom.models.tokenizer import Tokenizer
@@ -177,7 +176,7 @@ def _text_for(run: Run, own: Source | None, source: str, reading: TextOptions) -
 def text_rows(source: str, tokenizer: Tokenizer, length: int, reading: TextOptions = AS_THE_RUN) -> HeldOut:
     """Return the held-out part of a folder or Hub data set, or the whole of a file, in rows of `length` tokens."""
     directory, packing = default_cache(), reading.packing or "wrap"
-    check_packing(packing, length, tokenizer.end_of_sequence)
+    check_packing(packing, length)
     title = f"the text {source}"
     if is_hub(source):
         corpus = hub_corpus(source, "valid", title, directory, None)
@@ -186,9 +185,7 @@ def text_rows(source: str, tokenizer: Tokenizer, length: int, reading: TextOptio
         splits = own_splits(files)
         corpus = splits[1] if splits is not None else corpus_of(files, title)
     detokeniser = reading.detokeniser or DETOKENISERS.get(source, "none")
-    corpus = detokenised(corpus, detokeniser)
-    key = digest("held out", corpus.key, tokenizer.identity, packing, length)
-    rows = cached_rows(directory, key, length, partial(packed, corpus, tokenizer, packing, length))
+    rows, key = token_rows(detokenised(corpus, detokeniser), tokenizer, packing, length, directory)
     name = source if source in HUB else Path(source).name
     return _marked(Dataset(name, tokenizer.vocab_size, rows, rows, key, text(tokenizer)), packing, detokeniser)
 

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from tokenloom.data.view import decoder_of
+from tokenloom.data.base import decoder_of
 from tokenloom.drawing.randomness import derive_seed
 from tokenloom.evaluation.held_out import HeldOut, held_out, trained_on
 from tokenloom.evaluation.judges import Judge, check_judge, load_judge, rate

@@ -17,7 +17,7 @@ import tyro
 from rich.console import Console
 from rich.live import Live
 
-from tokenloom.data.view import draw, frame
+from tokenloom.data.decoder import frame
 from tokenloom.models.opening import Run, open_run
 from tokenloom.models.threads import fit_threads
 from tokenloom.samplers import Step
@@ -105,7 +105,7 @@ def watch(
         def show(step: Step) -> None:
             noise, changed = 1 - float(step.after.alpha_t[0]), step.changed[0].tolist()
             where = f"try {drawn + 1}   step {step.index:2}/{step.count}   noise {noise:4.0%}"
-            grid = draw(decoder, step.after.tokens[0].tolist(), changed, given)
+            grid = decoder.coloured(step.after.tokens[0].tolist(), changed, given)
             live.update(frame(f"{where}   {sum(changed):2} changed", grid))
             if keep is not None:
                 keep(step)
@@ -132,7 +132,7 @@ def _with_progress(run: Run, puzzles: Tokens, solver: Solver) -> list[Outcome]:
 def print_one(console: Console, puzzles: Tokens, outcome: Outcome, seconds: float) -> None:
     """Print the grid with its givens bold, the cost, and a remedy if it is not solved."""
     side = SIDES[len(outcome.grid)]
-    console.print(draw(grid_decoder(side), outcome.grid, given=(puzzles[0] != BLANK).tolist()))
+    console.print(grid_decoder(side).coloured(outcome.grid, given=(puzzles[0] != BLANK).tolist()))
     cost = f"{counted(outcome.evaluations, 'network evaluation')}, {seconds:.1f} s"
     if outcome.solved:
         console.print(f"[green]solved[/] at try {outcome.tries}, {cost}", highlight=False)

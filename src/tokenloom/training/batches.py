@@ -4,7 +4,7 @@ Every random number of row j of step i comes from a generator seeded by (seed, i
 by (seed, epoch).  So a resumed run draws what an uninterrupted one would have drawn, with nothing to restore; and
 several processes, each taking its rows of the batch, see what one process would have seen.
 
-Times are antithetic over the whole batch: t_j = floor + (1 - floor) ((u + j)/B mod 1)^power, one u per step.
+Times are antithetic over the whole batch: t_j = floor + (1 - floor) ((u + j)/B mod 1)^power, one uniform u per step.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ import torch
 from torch import Generator, Tensor
 
 from tokenloom.data.base import Dataset
-from tokenloom.drawing.randomness import RowGenerators, derive_seed, row_seeds
+from tokenloom.drawing.randomness import derive_seed, row_seeds
 from tokenloom.models.protocol import Model
 from tokenloom.objectives.likelihood import ALONE, Likelihood, Workers, nelbo
 from tokenloom.types import Flags, PerPosition, PerRow, Tokens
@@ -38,11 +38,6 @@ class Batch:
         given = None if self.given is None else self.given[rows]
         return Batch(self.x_0[rows], self.t[rows], given, self.weights[rows], self.seeds[rows])
 
-    @property
-    def randomness(self) -> RowGenerators:
-        """A fresh generator for each row."""
-        return RowGenerators(self.seeds)
-
 
 def seeded(*key: int | str) -> Generator:
     """Return a generator that depends on nothing but its key."""
@@ -54,31 +49,22 @@ def training_batch(data: Dataset, size: int, step: int, seed: int, floor: float,
     generator = seeded(seed, "step", step)
     rows = rows_of(len(data.train), size, step, seed)
     x_0, given = data.draw("train", rows, generator)
-    times = antithetic_times(size, generator, floor, power)
+    offset = torch.rand((), generator=generator, dtype=torch.float64)
+    times = floor + (1 - floor) * ((offset + torch.arange(size, dtype=torch.float64)) / size % 1) ** power
     free = torch.ones(x_0.shape, dtype=torch.float64) if given is None else (~given).double()
     return Batch(x_0, times, given, free / free.sum().clamp(min=1), row_seeds(size, seed, "row", step))
 
 
 def rows_of(count: int, size: int, step: int, seed: int) -> Tensor:
     """Return the indices of the rows of a step: each epoch visits every row once, in an order of its own."""
-    position = torch.arange(step * size, (step + 1) * size)
-    epochs = position // count
-    index = torch.empty_like(position)
-    for epoch in range(int(epochs[0]), int(epochs[-1]) + 1):
-        here = epochs == epoch
-        index[here] = _order(count, seed, epoch)[position[here] % count]
-    return index
+    begin, end = step * size, (step + 1) * size
+    epochs = range(begin // count, (end - 1) // count + 1)
+    return torch.cat([_order(count, seed, each)[max(0, begin - each * count) : end - each * count] for each in epochs])
 
 
 @lru_cache(maxsize=2)
 def _order(count: int, seed: int, epoch: int) -> Tensor:
     return torch.randperm(count, generator=seeded(seed, "epoch", epoch))
-
-
-def antithetic_times(size: int, generator: Generator, floor: float, power: float = 1.0) -> PerRow:
-    """Return times spread evenly over [floor, 1], shifted by one uniform number; a power below 1 moves them up."""
-    offset = torch.rand((), generator=generator, dtype=torch.float64)
-    return floor + (1 - floor) * ((offset + torch.arange(size, dtype=torch.float64)) / size % 1) ** power
 
 
 def validate(model: Model, data: Dataset, rows: int, seed: int, workers: Workers = ALONE) -> Likelihood:

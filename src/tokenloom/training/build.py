@@ -1,7 +1,6 @@
 """From a config to the things it names: process, objective, model.  Combinations that make no sense are refused."""
 
 import re
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -54,10 +53,9 @@ def resolve(config: TrainConfig) -> TrainConfig:
     config = _with_given(config, method, base)
     if base is not None:
         base = DiffusionModel(base.network, method.process, predicts=representation(config))  # or the network refuses
-        if method.mixed and not base.reads_evidence:
-            raise ValueError(
-                f"--method {config.method} trains a network that reads the evidence, and {config.begin} does not"
-            )
+    if method.mixed and not (hasattr(config.network, "conditioning") if base is None else base.reads_evidence):
+        other = config.begin or f"--network.kind {config.network.kind}"
+        raise ValueError(f"--method {config.method} needs a network that reads the evidence, as dit does, got {other}")
     _check_predicts(config, method, getattr(NETWORKS[config.network.kind] if base is None else base, "hollow", False))
     if base is None:
         check_size(config, task_of(config, config.data.outline()))
@@ -100,21 +98,12 @@ def _with_network(config: TrainConfig, method: Method) -> TrainConfig:
             raise ValueError(f"--method {config.method} trains a causal network, got --network.kind {network.kind}")
         network = replace(network, kind="causal")
     if causal and not sequential:
-        raise ValueError(
-            f"--network.kind {network.kind} sees only the past and goes with --method ar, got --method {config.method}"
-        )
+        raise ValueError(f"--network.kind {network.kind} sees only the past: use --method ar, not {config.method}")
     if sequential and config.predicts not in (None, NAMES[method.predicts]):
-        raise ValueError(
-            f"--method {config.method} predicts the next token, so leave out --predicts, got {config.predicts}"
-        )
+        raise ValueError(f"--method {config.method} predicts the next token: leave out --predicts {config.predicts}")
     if sequential and hasattr(network, "time"):
         network = replace(network, time=False)
-    if method.mixed:
-        if not hasattr(network, "conditioning"):
-            raise ValueError(
-                f"--method {config.method} trains a network that reads the evidence, and --network.kind "
-                f"{network.kind} does not; use --network.kind dit"
-            )
+    if method.mixed and hasattr(network, "conditioning"):
         network = replace(network, conditioning="evidence")
     if "network.heads" in config.fit and hasattr(network, "heads") and hasattr(network, "width"):
         network = replace(network, heads=heads_for(network.width))
@@ -123,31 +112,27 @@ def _with_network(config: TrainConfig, method: Method) -> TrainConfig:
 
 def _check_predicts(config: TrainConfig, method: Method, hollow: bool) -> None:
     """Raise unless the objective trains such a network and its figure has a bound; name what would do instead."""
-    if method.mixed and (config.predicts != "loo" or not isinstance(objective_of(config), CrossEntropy)):
-        raise ValueError(
-            f"--method {config.method} minimises the cross-entropy of a leave-one-out network; leave out --predicts "
-            f"and --objective, or use ce:weight=W, got {config.predicts} and {config.objective}"
-        )
+    objective, trained = objective_of(config), f"--method {config.method}"
+    if method.mixed and (config.predicts != "loo" or not isinstance(objective, CrossEntropy)):
+        asked = f"{config.predicts} and {config.objective}"
+        raise ValueError(f"{trained} takes --predicts loo and --objective ce:weight=W, got {asked}")
 
-    def check(predicts: type[Posterior]) -> None:
-        for process in method.processes:
-            objective_of(config).check(process, predicts, hollow)
-            Bound.of(process, predicts, hollow)
+    def refusal(predicts: type[Posterior]) -> ValueError | None:
+        try:
+            for process in method.processes:
+                objective.check(process, predicts, hollow)
+                Bound.of(process, predicts, hollow)
+        except ValueError as error:
+            return error
+        return None
 
-    try:
-        check(representation(config))
-    except ValueError as error:
-        usable = []
-        for name, kind in REPRESENTATIONS.items():
-            with suppress(ValueError):
-                check(kind)
-                usable.append(name)
+    refused = refusal(representation(config))
+    if refused is not None:
+        usable = [name for name, kind in REPRESENTATIONS.items() if refusal(kind) is None]
         if not usable:  # then it is not what the network predicts
-            raise
-        raise ValueError(
-            f"--method {config.method} with --objective {config.objective} takes --predicts {' or '.join(usable)}, "
-            f"got {config.predicts}"
-        ) from error
+            raise refused
+        asked = f"{trained} with --objective {config.objective}"
+        raise ValueError(f"{asked} takes --predicts {' or '.join(usable)}, got {config.predicts}") from refused
 
 
 def representation(config: TrainConfig) -> type[Posterior]:
@@ -163,15 +148,9 @@ def objective_of(config: TrainConfig) -> Objective:
 def task_of(config: TrainConfig, data: Outline) -> Task:
     """Return what the network must read and put out; the least it can be where the data is not yet known."""
     method = method_in(config, data.vocab_size or 2)
-    return Task(
-        num_outputs(method.process, representation(config)),
-        method.input_states,
-        data.length or 1,
-        absorbing=not method.mixed and method.process.shows_auxiliary,
-        given=data.given,
-        relations=data.relations,
-        data=data.name,
-    )
+    outputs = num_outputs(method.process, representation(config))
+    absorbing = not method.mixed and method.process.shows_auxiliary
+    return Task(outputs, method.input_states, data.length or 1, absorbing, data.given, data.relations, data.name)
 
 
 def build_model(config: TrainConfig, data: Dataset) -> DiffusionModel:
@@ -187,13 +166,8 @@ def build_model(config: TrainConfig, data: Dataset) -> DiffusionModel:
         process = method_in(config, base.process.vocab_size, data).process
         about = About(origin={"begun_from": config.begin} | (base.about.origin or {}))
         model = DiffusionModel(base.network, process, None, predicts, base.tokenizer or data.tokenizer, about)
-    return model.describe(
-        data=data.name,
-        source=config.data.record(),
-        fingerprint=data.fingerprint,
-        entropy=data.entropy,
-        training=config.record(),
-    )
+    model.describe(data=data.name, source=config.data.record(), training=config.record())
+    return model.describe(fingerprint=data.fingerprint, entropy=data.entropy)
 
 
 def _check_fits(config: TrainConfig, data: Dataset, base: DiffusionModel) -> None:
@@ -202,14 +176,9 @@ def _check_fits(config: TrainConfig, data: Dataset, base: DiffusionModel) -> Non
     if data.vocab_size > K:
         raise ValueError(f"{data.name} has {data.vocab_size:,} tokens, but {config.begin} knows {K:,}")
     if own is not None and theirs is not None and own.identity != theirs.identity:
-        raise ValueError(
-            f"{data.name} is tokenised otherwise than {config.begin} was trained; leave out --data.tokenizer"
-        )
+        raise ValueError(f"{data.name} has other tokens than {config.begin} was trained on; leave out --data.tokenizer")
     if base.length is not None and data.length > base.length:
-        raise ValueError(
-            f"rows of {data.length} tokens are longer than the {base.length} that {config.begin} reads; "
-            f"use --data.length {base.length}"
-        )
+        raise ValueError(f"{config.begin} reads {base.length} tokens, got rows of {data.length}; lower --data.length")
 
 
 def check_size(config: TrainConfig, task: Task) -> None:

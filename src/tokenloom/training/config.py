@@ -4,7 +4,7 @@ A config written as JSON and read back is the same config; a key that does not e
 """
 
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -20,19 +20,6 @@ from tokenloom.support.typed import Count, Limit, limits_of
 from tokenloom.support.words import nearest
 
 FORMAT = 2
-MAY_CHANGE = (
-    "max_steps",
-    "max_minutes",
-    "out",
-    "run.validate_every",
-    "run.checkpoint_every",
-    "run.strategy",
-    "run.compile",
-    "run.recompute",
-    "run.tensorboard",
-    "run.wandb",
-)
-"""Options that a resumed run may change."""
 FITTED = (
     "network.width",
     "network.depth",
@@ -50,12 +37,11 @@ Predicts = Literal["loo", "denoiser", "score"]
 
 AT_LEAST_1, AT_LEAST_2 = Limit("at least 1", 1), Limit("at least 2", 2)
 POSITIVE, SHARE = Limit("positive and finite", math.ulp(0.0)), Limit("in [0, 1)", 0, 1)
-BY_NAME = dict.fromkeys(("width", "depth", "heads", "loops", "condition", "length"), AT_LEAST_1) | {
-    "vocab_size": AT_LEAST_2,
-    "rows": AT_LEAST_2,
-    "dropout": SHARE,
-    "given": SHARE,
-}
+BY_NAME = (
+    dict.fromkeys(("width", "depth", "heads", "loops", "condition", "length"), AT_LEAST_1)
+    | dict.fromkeys(("vocab_size", "rows"), AT_LEAST_2)
+    | dict.fromkeys(("dropout", "given"), SHARE)
+)
 """Limits of numbers that options of networks and sources have by these names."""
 Positive = Annotated[float, POSITIVE]
 Share = Annotated[float, SHARE]
@@ -102,6 +88,11 @@ class RunConfig:
     """Write TensorBoard events beside metrics.jsonl."""
     wandb: str | None = None
     """A Weights & Biases project to log to."""
+
+
+FIXED = {"run.valid_rows", "run.seed", "run.precision"}
+MAY_CHANGE = {"max_steps", "max_minutes", "out"} | {f"run.{item.name}" for item in fields(RunConfig)} - FIXED
+"""Options that a resumed run may change: its end, its folder, and how it runs unless a figure depends on it."""
 
 
 @dataclass(frozen=True)
@@ -181,8 +172,7 @@ def check_ranges(config: TrainConfig) -> None:
     """Raise for the first number outside the limit that its field declares or its name has, and name its option."""
     parts = {f"{name}.": getattr(config, name) for name in ("network", "data", "optimiser", "run")}
     for prefix, options in ({"": config} | parts).items():
-        by_name = BY_NAME if prefix in ("network.", "data.") else {}
-        for name, limit in (by_name | limits_of(options.__class__)).items():
+        for name, limit in (BY_NAME | limits_of(options.__class__)).items():
             if getattr(options, name, None) is not None:
                 limit.check(f"--{prefix}{name.replace('_', '-')}", getattr(options, name))
     for name in config.fit:

@@ -32,14 +32,10 @@ class Clock:
         self._took: dict[str, float] = {}
         self._started = time.monotonic()
 
-    def here(self) -> float:
-        """Return the seconds since this part of the run began."""
-        return time.monotonic() - self._started
-
     @property
     def minutes(self) -> float:
         """Minutes of the whole run."""
-        return (self.before + self.here()) / 60
+        return (self.before + time.monotonic() - self._started) / 60
 
     def left(self) -> float:
         """Return the seconds left for further steps."""
@@ -71,15 +67,12 @@ class Clock:
 
 def ended(config: TrainConfig, step: int, minutes: float) -> str | None:
     """Return a sentence if a run is finished, with the options that continue it; else None."""
-    remedies: list[str] = []
-    if config.max_steps is not None and step >= config.max_steps:
-        remedies.append(f"--max-steps {2 * step}")
-    if config.max_minutes is not None and minutes >= config.max_minutes:
-        remedies.append(f"--max-minutes {2 * minutes:.3g}")
-    if not remedies:
+    steps = [f"--max-steps {2 * step}"] if step >= (config.max_steps or math.inf) else []
+    longer = [f"--max-minutes {2 * minutes:.3g}"] if minutes >= (config.max_minutes or math.inf) else []
+    if not steps + longer:
         return None
-    reached = f"{counted(step, 'step')} in {minutes:.1f} minutes"
-    return f"the run is finished ({reached}) and nothing is left to do; to train it further, add {' '.join(remedies)}"
+    reached, more = f"{counted(step, 'step')} in {minutes:.1f} minutes", " ".join(steps + longer)
+    return f"the run is finished ({reached}) and nothing is left to do; to train it further, add {more}"
 
 
 class Stopping:
@@ -93,10 +86,9 @@ class Stopping:
     @contextmanager
     def listening(self) -> Iterator[None]:
         """Handle signals inside the block, and restore the handlers afterwards."""
-        if threading.current_thread() is not threading.main_thread():  # where Python allows no handler
-            yield
-            return
-        before = {number: signal.signal(number, self._hear) for number in (signal.SIGINT, signal.SIGTERM)}
+        allowed = threading.current_thread() is threading.main_thread()  # elsewhere Python allows no handler
+        numbers = (signal.SIGINT, signal.SIGTERM) if allowed else ()
+        before = {number: signal.signal(number, self._hear) for number in numbers}
         try:
             yield
         finally:
@@ -106,9 +98,7 @@ class Stopping:
     def _hear(self, number: int, frame: FrameType | None) -> None:
         if self.number is None:
             self.number, self._asked = number, time.monotonic()
-            by_key = "press Ctrl-C again to stop at once without it"
-            again = by_key if number == signal.SIGINT else "a second signal is obeyed at once, without it"
-            self.say(f"stopping after this step, with a checkpoint; {again}")
+            self.say("stopping after this step, with a checkpoint; a second Ctrl-C or signal stops at once, without it")
         elif time.monotonic() - self._asked > SAME:
             self.say("stopped at once, without a further checkpoint")
             if number == signal.SIGINT:

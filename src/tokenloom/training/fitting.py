@@ -10,6 +10,7 @@ import math
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from operator import attrgetter
 from statistics import median
 from typing import Any, NamedTuple
@@ -70,7 +71,8 @@ def fitted(config: TrainConfig, data: Dataset, fabric: Any, clock: Clock, report
         if best is not None and not replace(trial, seconds=best.seconds * trial.work / best.work / 2).enough:
             break  # not even if it were twice as fast as expected
         with reporter.doing(f"timing {_options(trial.config, shown)}"):
-            trial = _timed(trial, fabric)
+            threads, seconds = fastest_threads(partial(_step_seconds, trial.config, data, fabric, trial.left))
+        trial = replace(trial, threads=threads, seconds=seconds)
         if best is not None and not trial.enough:
             break
         best = trial
@@ -114,26 +116,17 @@ class _Trial:
         return tokens >= TOKENS_PER_PARAMETER * self.parameters
 
 
-def _timed(trial: _Trial, fabric: Any) -> _Trial:
-    """Time a trial on the number of threads that suits it."""
-    limit = TIMED_SHARE * trial.left
-    threads, seconds = fastest_threads(
-        lambda: float(fabric.broadcast(_step_seconds(trial.config, trial.data, fabric, limit)))
-    )
-    return replace(trial, threads=threads, seconds=seconds)
+def _step_seconds(config: TrainConfig, data: Dataset, fabric: Any, left: float) -> float:
+    """Return the median of a few steps after the first, or of fewer once `TIMED_SHARE` of the time left is over.
 
-
-def _step_seconds(config: TrainConfig, data: Dataset, fabric: Any, limit: float) -> float:
-    """Return the median of a few steps on this process after the first, or of fewer after `limit` seconds.
-
-    Processes do not wait for each other here, as each may take another number of steps.
+    Processes do not wait for each other here, as each may take another number of steps; all follow the first.
     """
     with fabric.init_module():  # compiling would take longer than what is timed
         model = prepare(build_model(config, data), replace(config, run=replace(config.run, compile=False)))
     optimiser, objective = adam(model, config), objective_of(config)
     method = method_in(config, model.process.vocab_size, data)
     rows, took, begin = slice(0, config.optimiser.batch // fabric.world_size), [0.0], time.perf_counter()
-    while len(took) <= 1 + TIMED_STEPS and sum(took) <= limit:
+    while len(took) <= 1 + TIMED_STEPS and sum(took) <= TIMED_SHARE * left:
         batch = training_batch(data, config.optimiser.batch, len(took), config.run.seed, config.floor).part(rows)
         with fabric.autocast():
             loss = batch_loss(model, batch, method, objective)
@@ -142,7 +135,7 @@ def _step_seconds(config: TrainConfig, data: Dataset, fabric: Any, limit: float)
         optimiser.zero_grad()
         loss.item()  # on a GPU, wait for it
         took.append(time.perf_counter() - begin - sum(took))
-    return median(took[2:] or took[1:])
+    return float(fabric.broadcast(median(took[2:] or took[1:])))
 
 
 def _sized(config: TrainConfig, size: Size, length: int, processes: int) -> TrainConfig:

@@ -8,7 +8,7 @@ A disk that refuses does not end it: it says so, trains on and tries again.
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,10 +27,9 @@ from tokenloom.training.build import check_batch
 from tokenloom.training.config import TrainConfig
 from tokenloom.training.ending import Clock, Stopping, ended
 from tokenloom.training.fitting import fitted
-from tokenloom.training.lock import locked
+from tokenloom.training.folder import State, find_checkpoint, locked
 from tokenloom.training.reporting import Reporter
-from tokenloom.training.setup import Learner, launch
-from tokenloom.training.snapshot import find_checkpoint, gather, tensors_of, whole
+from tokenloom.training.setup import Learner, batch_loss, gather, launch, whole
 
 PATIENCE = 5
 """Steps in a row whose loss is not finite before the run stops."""
@@ -46,7 +45,7 @@ class Result:
     tokens: int
     minutes: float
     figures: dict[str, Likelihood]
-    """The bound under each process that the network was trained with, by its name."""
+    """The bound under each process that the network was trained with, by name; the model is saved with the first."""
     entropy: float | None
     parameters: int
     network: str
@@ -56,17 +55,9 @@ class Result:
     stopped_by: int | None = None
     """The signal that ended it before its time, if one did."""
 
-    @property
-    def figure(self) -> Likelihood:
-        """The bound under the process that the model is saved with."""
-        return next(iter(self.figures.values()))
-
 
 def train(config: TrainConfig, resume: bool, reporter: Reporter) -> Result | None:
-    """Train as the (resolved) config says; `resume` continues from the newest intact checkpoint.
-
-    None is returned, after a sentence, where the resumed run is finished already.
-    """
+    """Train as the (resolved) config says, or `resume` from the newest intact checkpoint; None if that is the end."""
     clock, fabric, folder = Clock(config.max_minutes), launch(config), Path(config.out or "")
     with locked(folder, fabric.global_rank, fabric.world_size):
         if fabric.is_global_zero:
@@ -84,9 +75,10 @@ def train(config: TrainConfig, resume: bool, reporter: Reporter) -> Result | Non
         if saved is None:
             config = fitted(config, data, fabric, clock, reporter)
         with reporter.doing("building the network"):
-            learner = Learner.build(config, data, fabric, saved)
-        start, best = (0, math.inf) if saved is None else (saved.step, saved.state["best"])
-        run = _Run(config, fabric, data, learner, folder, reporter, clock, Stopping(reporter.say), best)
+            learner = Learner(config, data, fabric, saved)
+        start, best = (0, None) if saved is None else (saved.step, saved.state["best"])
+        stopping = Stopping(reporter.say)
+        run = _Run(config, fabric, data, learner, folder, reporter, clock, stopping, math.inf if best is None else best)
         with run.stopping.listening():
             return run.loop(start)
 
@@ -123,9 +115,9 @@ class _Run:
                 if step % config.run.checkpoint_every == 0:
                     self._save(step)
             figures = self._end(step)
-        model = self.learner.model
+        model, minutes = self.learner.model, self.clock.minutes - self.clock.before / 60
         return Result(
-            step, start, step * config.optimiser.batch * self.data.length, self.clock.here() / 60, figures,
+            step, start, step * config.optimiser.batch * self.data.length, minutes, figures,
             self.data.entropy, sum(parameter.numel() for parameter in model.parameters()),
             unwrapped(model.network).name, "the next token" if model.causal else str(config.predicts),
             self.folder, self.stopping.number,
@@ -155,8 +147,11 @@ class _Run:
         size = options.batch // (fabric.world_size * options.accumulate)
         for piece in range(options.accumulate):
             begin = (fabric.global_rank * options.accumulate + piece) * size
-            last = piece + 1 == options.accumulate
-            total += learner.backward(batch.part(slice(begin, begin + size)), fabric, last)
+            part = batch.part(slice(begin, begin + size))
+            with fabric.no_backward_sync(learner.root, enabled=piece + 1 < options.accumulate):  # the last exchanges
+                loss = learner.root(partial(batch_loss, batch=part, method=learner.method, objective=learner.objective))
+                fabric.backward(loss * fabric.world_size)
+            total += loss.detach() * fabric.world_size
         loss = float(fabric.all_reduce(total, reduce_op="mean"))
         clip = partial(fabric.clip_gradients, max_norm=options.clip, error_if_nonfinite=False)
         norm = float(whole(clip(learner.root, learner.optimiser)))
@@ -186,10 +181,8 @@ class _Run:
         return rate * (1 - float(self.fabric.broadcast(self.clock.share())))  # clocks differ: all follow the first
 
     def _finished(self, step: int, start: int) -> bool:
-        over = self.config.max_steps is not None and step >= self.config.max_steps
-        if self.config.max_minutes is not None and step > start:
-            rows = min(self.config.run.valid_rows, len(self.data.valid))
-            over = over or self.clock.over(rows / self.config.optimiser.batch)
+        batches = min(self.config.run.valid_rows, len(self.data.valid)) / self.config.optimiser.batch
+        over = step >= (self.config.max_steps or math.inf) or (step > start and self.clock.over(batches))
         return bool(self.fabric.broadcast(over or self.stopping.number is not None))
 
     def _validate(self, step: int) -> dict[str, Likelihood]:
@@ -220,21 +213,15 @@ class _Run:
     def _save(self, step: int, done: bool = False) -> None:
         """Write a checkpoint; the one of a run that is `done`, its model written, says so and that its time is used."""
         config, learner = self.config, self.learner
-        by_steps = config.max_steps is not None and step >= config.max_steps
-        used = (config.max_minutes or 0.0) if done and not by_steps else 0.0
-        tensors = tensors_of(learner.model, learner.averaged, learner.optimiser, self.fabric.is_global_zero)
-        state = {
-            "best": self.best,
-            "averaged": int(learner.averaged.n_averaged),
-            "rows_seen": step * config.optimiser.batch,
-            "minutes": max(self.clock.minutes, used),
-            "done": done,
-            "config": config.record(),
-        }
+        by_time = done and step < (config.max_steps or math.inf)
+        minutes = max(self.clock.minutes, (config.max_minutes or 0.0) if by_time else 0.0)
+        averaged = int(learner.averaged.n_averaged)
+        state = State(self.best, averaged, step * config.optimiser.batch, minutes, done, config.record())
+        tensors = learner.tensors(self.fabric.is_global_zero)
         with self.reporter.doing(f"step {step:,}: writing a checkpoint"), self.clock.timing("saving"):
             if self.fabric.is_global_zero:
                 with self._writing(step):
-                    write_checkpoint(self.folder / "checkpoints", Checkpoint(step, tensors, state))
+                    write_checkpoint(self.folder / "checkpoints", Checkpoint(step, tensors, asdict(state)))
         self.fabric.barrier()
 
     @contextmanager

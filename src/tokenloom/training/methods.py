@@ -29,15 +29,8 @@ from tokenloom.support.registry import options_of, required_of
 from tokenloom.support.words import nearest
 from tokenloom.types import Flags, PerRow, Tokens
 
-SHORT = {
-    "udm": "uniform",
-    "mdm": "masked",
-    "max-coupling": "max-coupling",
-    "audm": "absorbing",
-    "hybrid": "hybrid",
-    "ar": "left-to-right",
-}
-"""Short names of methods, with the process that each trains."""
+SHORT = {"udm": "uniform", "mdm": "masked", "audm": "absorbing", "ar": "left-to-right"}
+"""Short names of methods, with the process that each trains; other processes are methods by their own names."""
 ANY, UNIGRAM = "any", "unigram"
 
 
@@ -129,12 +122,13 @@ def _text(name: str, options: dict[str, str]) -> str:
 def method_text(process: Process) -> str:
     """Return the text of the method that trains under a process."""
     options = NOISES.options(process.noise, skip=("vocab_size", "pi")) + COUPLINGS.options(process.coupling)
-    if process.name in methods():
-        short = next((key for key, value in SHORT.items() if value == process.name), process.name)
-        return f"{short}:{','.join(options)}".removesuffix(":")
-    noise = NOISES.name_of(process.noise)
-    for name in [*SHORT, *methods()]:
-        coupling = method_of(name, process.vocab_size, process.schedule).process.coupling
-        if noise is not None and name != ANY and type(coupling) is type(process.coupling):
-            return f"{name}:{','.join([f'noise={UNIGRAM if isinstance(process.noise, Table) else noise}', *options])}"
+    names = (*SHORT, *(name for name in methods() if name != ANY))
+    plain = {name: method_of(name, process.vocab_size, process.schedule).process for name in names}
+    for name, other in plain.items():
+        if other.name == process.name:
+            return f"{name}:{','.join(options)}".removesuffix(":")
+    noise = UNIGRAM if isinstance(process.noise, Table) else NOISES.name_of(process.noise)
+    for name, other in plain.items():
+        if noise and isinstance(other.noise, Uniform) and type(other.coupling) is type(process.coupling):
+            return f"{name}:{','.join([f'noise={noise}', *options])}"
     raise ValueError(f"{process.title} has no training method of its own")

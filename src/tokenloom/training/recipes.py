@@ -11,7 +11,6 @@ from tokenloom.data.base import Source, source_of
 from tokenloom.data.digits import DigitsSource
 from tokenloom.data.markov import MarkovSource
 from tokenloom.data.text import TextSource
-from tokenloom.models.model import DiffusionModel
 from tokenloom.models.opening import is_foreign
 from tokenloom.models.store import load_model, model_folder
 from tokenloom.nn.transformer import TransformerOptions
@@ -77,17 +76,17 @@ def lm1b() -> TrainConfig:
 
 
 def settings_from(source: str) -> TrainConfig:
-    """Return the settings of a run that trains a model further, with all that the model says of itself as defaults.
-
-    These are its method with options, prediction, schedule, tokenizer and how text is cut into rows.
-    """
+    """Return the settings of a run that trains a model further, with all that the model says of itself as defaults."""
     if is_foreign(source):
-        raise ValueError(
-            f"{source} is not a model of tokenloom; import it first with `tokenloom import {source} --to FOLDER`, "
-            "and train --from FOLDER"
-        )
+        raise ValueError(f"{source} is of another library; import it first: tokenloom import {source} --to FOLDER")
     model, folder = load_model(source), model_folder(source)
     schedule: Any = model.process.schedule
+    trained_on: dict[str, Any] = model.about.source or {}
+    if model.tokenizer is not None:  # text in its tokens, cut as it was trained; else what it was trained on
+        length = min(trained_on.get("length", LENGTH), model.length or LENGTH)
+        data: Source = TextSource(length=length, tokenizer=str(folder), packing=trained_on.get("packing", "wrap"))
+    else:
+        data = source_of(trained_on) if trained_on else MarkovSource()
     names = [] if folder is None else [name for name in (folder.name, folder.parent.name) if name != "model"]
     return TrainConfig(
         recipe=names[0] if names else "model",
@@ -96,15 +95,6 @@ def settings_from(source: str) -> TrainConfig:
         predicts=NAMES[model.predicts],
         schedule=f"{schedule.name}:{','.join(SCHEDULES.options(schedule))}".removesuffix(":"),
         max_minutes=10,
-        data=_data(model, str(folder)),
+        data=data,
         optimiser=OptimiserConfig(lr=1e-4, warmup=100, batch=16, ema=0.999),
     )
-
-
-def _data(model: DiffusionModel, folder: str) -> Source:
-    """Return text in the tokens of the model, cut as it was trained; else what it was trained on."""
-    record: dict[str, Any] = model.about.source or {}
-    if model.tokenizer is not None:
-        length = min(record.get("length", LENGTH), model.length or LENGTH)
-        return TextSource(length=length, tokenizer=folder, packing=record.get("packing", "wrap"))
-    return source_of(record) if record else MarkovSource()

@@ -10,7 +10,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -39,19 +39,15 @@ class Reporter:
 
     def __init__(self, quiet: bool = False) -> None:
         self.console = Console(stderr=True, quiet=quiet)
-        self.quiet = quiet
         self._display = Display(self.console)
+        self.doing = self._display.status
         self._writers: dict[str, Callable[[Record], None]] = {}
         self._figure = ""
-
-    def doing(self, what: str) -> AbstractContextManager[None]:
-        """Show what is being done until it is done."""
-        return self._display.status(what)
 
     @contextmanager
     def running(self, config: TrainConfig, start: int, clock: Clock) -> Iterator[None]:
         """Show the status of a loop."""
-        if not self.quiet:
+        if not self.console.quiet:
             self._writers = self._open_writers(config, Path(config.out or ""))
         self._config, self._clock, self._start, self._expected = config, clock, start, False
         self._mark = self._first = (time.monotonic(), start)
@@ -104,17 +100,14 @@ class Reporter:
         self.console.print(sentence, highlight=False, markup=False, soft_wrap=True)
 
     def _open_writers(self, config: TrainConfig, folder: Path) -> dict[str, Callable[[Record], None]]:
-        """Return what every record goes to: metrics.jsonl, and TensorBoard and Weights & Biases on request.
-
-        A missing package is refused here; its writer is made with the first record.
-        """
+        """Return what every record goes to; a missing package is refused here, its writer begins with a record."""
         found: dict[str, Callable[[Record], None]] = {"metrics": MetricsFile(folder / "metrics.jsonl", self.say)}
         if config.run.tensorboard:
-            board = optional("torch.utils.tensorboard", "train")
-            found["TensorBoard"] = partial(_log_scalars, cache(partial(board.SummaryWriter, str(folder))))
+            board = cache(partial(optional("torch.utils.tensorboard", "train").SummaryWriter, str(folder)))
+            found["TensorBoard"] = lambda record: _log_scalars(board(), record)
         if config.run.wandb is not None:
-            start = partial(optional("wandb", "wandb").init, project=config.run.wandb, name=folder.name)
-            found["Weights & Biases"] = partial(_log_record, cache(start))
+            run = cache(partial(optional("wandb", "wandb").init, project=config.run.wandb, name=folder.name))
+            found["Weights & Biases"] = lambda record: run().log(record, step=record["step"])
         return found
 
     def _write(self, record: Record) -> None:
@@ -126,15 +119,11 @@ class Reporter:
                 self.say(f"{name} failed ({type(error).__name__}: {error}); the run continues without it")
 
 
-def _log_scalars(board: Callable[[], Any], record: Record) -> None:
+def _log_scalars(board: Any, record: Record) -> None:
     for key, value in record.items():
         if key != "step" and value is not None:
-            board().add_scalar(key, value, record["step"])
-    board().flush()
-
-
-def _log_record(run: Callable[[], Any], record: Record) -> None:
-    run().log(record, step=record["step"])
+            board.add_scalar(key, value, record["step"])
+    board.flush()
 
 
 def _duration(seconds: float) -> str:
@@ -147,24 +136,23 @@ class MetricsFile:
     def __init__(self, path: Path, say: Callable[[str], None]) -> None:
         self.path, self.say = path, say
         self._waiting: deque[str] = deque(maxlen=KEPT)
-        self._failing = False
         self._begun = False
 
     def __call__(self, record: Record) -> None:
         """Append a line, with those that waited; a disk that refuses is named once."""
+        failing = bool(self._waiting)
         self._waiting.append(json.dumps(record) + "\n")
         try:
             self._append("".join(self._waiting).encode())
         except OSError as error:
-            if not self._failing:
+            if not failing:
                 reason = error.strerror or error
                 self.say(f"cannot write {self.path}: {reason}; the run continues and its metrics are written later")
-            self._failing = True
-            return
-        if self._failing:
-            self.say(f"{self.path} is written again")
-        self._failing, self._begun = False, True
-        self._waiting.clear()
+        else:
+            if failing:
+                self.say(f"{self.path} is written again")
+            self._begun = True
+            self._waiting.clear()
 
     def _append(self, content: bytes) -> None:
         """Append all of it or nothing: a file that takes only a part is cut back to what it was."""

@@ -1,24 +1,26 @@
-"""The parts that a loop runs on: the processes, the optimiser and the average of the weights.
+"""The parts that a loop runs on: the processes, the model, the average of its weights and the optimiser.
 
 With FSDP2, each of P processes keeps 1/P of every parameter, its gradient, its moments and its average.  A block is
 whole only while it runs.  What lies outside the blocks (embedding, time, head) is whole while the root runs, and the
-loss, which reads the head's weight itself, is computed inside the root for that reason.
+loss, which reads the head's weight itself, is computed inside the root for that reason.  A checkpoint holds whole
+tensors, so it does not depend on how many processes wrote it, or in which parts each held the model.
 """
 
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
 
 from tokenloom.data.base import Dataset
+from tokenloom.drawing.randomness import RowGenerators
 from tokenloom.models.checkpoint import Checkpoint
 from tokenloom.models.model import DiffusionModel
 from tokenloom.models.network import unwrapped
+from tokenloom.models.tensors import check_tensors
 from tokenloom.nn.block import Block
 from tokenloom.objectives.base import Objective
 from tokenloom.objectives.head_loss import loss_at
@@ -27,31 +29,25 @@ from tokenloom.training.batches import Batch
 from tokenloom.training.build import build_model, method_in, objective_of
 from tokenloom.training.config import TrainConfig
 from tokenloom.training.methods import Method
-from tokenloom.training.snapshot import restore_moments, restore_weights
 
-Value = TypeVar("Value")
+ADAM = ("step", "exp_avg", "exp_avg_sq")
 
 
 class Root(nn.Module):
-    """The module that a strategy wraps: its call is any function of the model.
-
-    The function carries its inputs, which no strategy then converts or copies, and returns a tensor.
-    """
+    """The module that a strategy wraps: it calls a function of the model, whose inputs no strategy then converts."""
 
     def __init__(self, model: DiffusionModel) -> None:
         super().__init__()
         self.model = model
 
-    def forward(self, work: Callable[[DiffusionModel], Value]) -> Value:
+    def forward(self, work: Callable[[DiffusionModel], Tensor]) -> Tensor:
         return work(self.model)
 
 
 def shard(root: nn.Module, mesh: Any) -> nn.Module:
     """Cut the parameters over the data-parallel dimension of a device mesh, block by block, in place."""
-    try:
-        from torch.distributed.fsdp import fully_shard
-    except ImportError as error:
-        raise ValueError("--run.strategy fsdp needs PyTorch 2.6 or later; use --run.strategy ddp") from error
+    from torch.distributed.fsdp import fully_shard
+
     own = mesh["data_parallel"]
     for block in [module for module in root.modules() if isinstance(module, Block)]:
         fully_shard(block, mesh=own)
@@ -82,10 +78,7 @@ def prepare(model: DiffusionModel, config: TrainConfig) -> DiffusionModel:
         raise ValueError("--run.compile cannot be combined with --run.strategy fsdp; leave one of them out")
     blocks = [module for module in model.modules() if isinstance(module, Block)]
     if options.recompute and not blocks:
-        raise ValueError(
-            f"--run.recompute is for the blocks of dit, causal and hollow, and {unwrapped(model.network).name} has "
-            "none; raise --optimiser.accumulate instead"
-        )
+        raise ValueError(f"--run.recompute is for dit, causal and hollow, got {unwrapped(model.network).name}")
     for block in blocks:
         block.recompute = options.recompute
     if options.compile:
@@ -101,61 +94,88 @@ def adam(model: DiffusionModel, config: TrainConfig) -> torch.optim.Adam:
 
 def batch_loss(model: DiffusionModel, batch: Batch, method: Method, objective: Objective) -> Tensor:
     """Return the weighted mean loss of a batch, noised as the method says."""
-    noisy = method.corrupted(batch.x_0, objective.times(batch.t), batch.randomness, batch.given)
+    noisy = method.corrupted(batch.x_0, objective.times(batch.t), RowGenerators(batch.seeds), batch.given)
     return loss_at(model, objective, batch.x_0, noisy, batch.weights).mean
 
 
-@dataclass
 class Learner:
     """A model, the average of its weights, and what steps them, each where its process keeps it."""
 
-    model: DiffusionModel
-    method: Method
-    objective: Objective
-    averaged: AveragedModel
-    root: Any
-    """The model as a strategy wraps it."""
-    averaged_root: Root
-    optimiser: Any
-
-    @classmethod
-    def build(cls, config: TrainConfig, data: Dataset, fabric: Any, saved: Checkpoint | None) -> "Learner":
-        """Build a fresh learner, or restore the one that a checkpoint left."""
+    def __init__(self, config: TrainConfig, data: Dataset, fabric: Any, saved: Checkpoint | None) -> None:
         with fabric.init_module():
             torch.manual_seed(config.run.seed)
-            model = prepare(build_model(config, data), config)
-        averaged = AveragedModel(model, multi_avg_fn=warm_average(config.optimiser.ema))
-        if saved is not None:
-            restore_weights(saved, model, averaged)
-        average = averaged.module
-        assert isinstance(average, DiffusionModel)
-        root, averaged_root = fabric.setup_module(Root(model)), Root(average)
+            self.model = prepare(build_model(config, data), config)
+        self.method, self.objective = method_in(config, self.model.process.vocab_size, data), objective_of(config)
+        self.averaged = AveragedModel(Root(self.model), multi_avg_fn=partial(warm_average, config.optimiser.ema))
+        self.averaged_root: Root = self.averaged.module  # type: ignore[assignment]
+        if saved is not None:  # before the model is cut into parts
+            for part, group in ((self.model, "model"), (self.averaged_root.model, "ema")):
+                check_tensors(part.state_dict(), saved.tensors[group], f"the tensors {group} of the checkpoint")
+                part.load_state_dict(saved.tensors[group])
+            self.averaged.n_averaged.fill_(saved.state["averaged"])
+        self.root = fabric.setup_module(Root(self.model))  # as the strategy wraps it
         mesh = getattr(fabric.strategy, "device_mesh", None)
         if mesh is None:
-            averaged.to(fabric.device)
+            self.averaged.to(fabric.device)
         else:
-            shard(averaged_root, mesh)  # in the same parts as its model
-        optimiser = fabric.setup_optimizers(adam(model, config))
+            shard(self.averaged_root, mesh)  # in the same parts as its model
+        self.optimiser = fabric.setup_optimizers(adam(self.model, config))
         if saved is not None:
-            restore_moments(saved, model, optimiser)
-        method = method_in(config, model.process.vocab_size, data)
-        return cls(model, method, objective_of(config), averaged, root, averaged_root, optimiser)
+            self._restore_moments(saved.tensors["optimiser"])
 
-    def backward(self, batch: Batch, fabric: Any, last: bool) -> Tensor:
-        """Add the gradient of a part of a step, and return its loss; with the `last` part processes exchange theirs."""
-        loss = partial(batch_loss, batch=batch, method=self.method, objective=self.objective)
-        with fabric.no_backward_sync(self.root, enabled=not last):
-            value: Tensor = self.root(loss) * fabric.world_size
-            fabric.backward(value)
-        return value.detach()
+    def _restore_moments(self, stored: Mapping[str, Tensor]) -> None:
+        """Load Adam's moments, after the model is cut into parts; a parameter that never had a gradient has none."""
+        named = enumerate(self.model.named_parameters())
+        moved = [(index, name, parameter) for index, (name, parameter) in named if f"step.{name}" in stored]
+        expected: dict[str, Tensor] = {f"{key}.{name}": parameter for _, name, parameter in moved for key in ADAM}
+        expected |= {f"step.{name}": torch.empty(()) for _, name, _ in moved}
+        check_tensors(expected, stored, "the moments of the checkpoint")
+        state = {
+            index: {key: cut_like(stored[f"{key}.{name}"], parameter) for key in ADAM}
+            for index, name, parameter in moved
+        }
+        self.optimiser.load_state_dict({"state": state, "param_groups": self.optimiser.state_dict()["param_groups"]})
+
+    def tensors(self, keep: bool) -> dict[str, dict[str, Tensor]]:
+        """Gather the tensors of a checkpoint on the rank that keeps them.  Collective: call on every rank."""
+        state = self.optimiser.state_dict()["state"]
+        moments = {
+            f"{key}.{name}": value
+            for index, (name, _) in enumerate(self.model.named_parameters())
+            for key, value in state.get(index, {}).items()
+        }
+        groups = {"model": self.model.state_dict(), "ema": self.averaged_root.model.state_dict(), "optimiser": moments}
+        return {name: gather(tensors, keep) for name, tensors in groups.items()}
 
 
-def warm_average(decay: float) -> Callable[..., None]:
-    """Return an exponential moving average that starts short and lengthens to its decay."""
+@torch.no_grad()
+def warm_average(decay: float, averaged: list[Tensor], current: list[Tensor], count: Tensor | int) -> None:
+    """Update an exponential moving average that starts short and lengthens to its decay."""
+    weight = min(decay, (1 + int(count)) / (10 + int(count)))
+    torch._foreach_lerp_(averaged, current, 1 - weight)
 
-    @torch.no_grad()
-    def update(averaged: list[Tensor], current: list[Tensor], count: Tensor | int) -> None:
-        weight = min(decay, (1 + int(count)) / (10 + int(count)))
-        torch._foreach_lerp_(averaged, current, 1 - weight)
 
-    return update
+def whole(tensor: Tensor) -> Tensor:
+    """Return all of a tensor that may be in parts.  Collective: call on every rank."""
+    full: Callable[[], Tensor] | None = getattr(tensor, "full_tensor", None)
+    return tensor if full is None else full()
+
+
+def gather(tensors: Mapping[str, Tensor], keep: bool) -> dict[str, Tensor]:
+    """Return whole tensors on the host of a rank that keeps them, else none.  Collective: call on every rank."""
+    found: dict[str, Tensor] = {}
+    for name, tensor in tensors.items():
+        full = whole(tensor.detach())  # one at a time: a device never holds the whole model
+        if keep:
+            found[name] = full.cpu().contiguous()
+    return found
+
+
+def cut_like(tensor: Tensor, parameter: Tensor) -> Tensor:
+    """Cut a whole tensor into the parts of a parameter; a single number, as Adam's step is, stays whole."""
+    mesh = getattr(parameter, "device_mesh", None)
+    if mesh is None or not tensor.ndim:
+        return tensor
+    from torch.distributed.tensor import distribute_tensor
+
+    return distribute_tensor(tensor, mesh, parameter.placements)  # type: ignore[attr-defined]

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from tokenloom.cells import PROCESSES
+from tokenloom.data.base import decoder_of
 from tokenloom.data.decoder import Decoder
-from tokenloom.data.view import decoder_of
 from tokenloom.models.bundled import bundled_names
 from tokenloom.models.model import DiffusionModel
 from tokenloom.models.opening import open_run

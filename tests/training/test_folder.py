@@ -1,24 +1,29 @@
-"""A run resumes from what it wrote, or says in one sentence what it cannot resume from."""
+"""A folder is one run's: locked until its process ends, resumed from what it wrote, or refused in one sentence."""
 
+import errno
 import hashlib
 import json
 import os
 import shutil
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from filelock import FileLock
 from safetensors.torch import load_file, save_file
 
 from tests.cli.helpers import Shell
-from tests.training.helpers import TINY, tiny, train, weights
+from tests.training.helpers import TINY, tiny, train, wait_until, weights
 from tokenloom.models.checkpoint import FILES, read_checkpoint, write_checkpoint
 from tokenloom.models.store import load_model
 from tokenloom.support.files import HOST
 from tokenloom.training import loop
-from tokenloom.training.lock import locked
+from tokenloom.training.folder import locked
 from tokenloom.training.reporting import Reporter
 
 STEP = "step_000000002"
@@ -138,14 +143,6 @@ def test_the_config_of_a_resumed_run_needs_no_room(run: Path) -> None:
     assert (stats[0].st_ino, stats[0].st_mtime_ns) == (stats[1].st_ino, stats[1].st_mtime_ns)
 
 
-def test_two_trainings_never_share_a_folder(run: Path, shell: Shell) -> None:
-    sentence = f"{run} is being trained by process {os.getpid()} (started"
-    with locked(run):
-        assert sentence in shell.refusal("train", "--resume", str(run), "--max-steps", "3")
-    resume(run)
-    assert not list(run.glob(".lock*"))
-
-
 def test_a_new_run_never_begins_in_a_folder_of_something_else(tmp_path: Path, shell: Shell) -> None:
     new = ("train", *TINY, "--max-steps", "2", "--out")
     (tmp_path / "thesis.tex").touch()
@@ -158,3 +155,58 @@ def test_a_new_run_never_begins_in_a_folder_of_something_else(tmp_path: Path, sh
     assert os.listdir(tmp_path) == ["config.json"]
     assert "/dev/null" in shell.refusal(*new, "/dev/null")
     assert Path("/dev/null").is_char_device()
+
+
+@contextmanager
+def another_process(folder: Path, rank: int = 0, processes: int = 1) -> Iterator[int]:
+    """A process that holds the lock until it is killed."""
+    child = os.fork()
+    if child == 0:
+        with locked(folder, rank, processes):
+            (folder / "held").touch()
+            signal.pause()
+        os._exit(1)
+    wait_until((folder / "held").exists)
+    try:
+        yield child
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def test_a_second_training_is_told_who_holds_the_folder_until_that_process_dies(run: Path, shell: Shell) -> None:
+    with another_process(run) as holder:
+        said = shell.refusal("train", "--resume", str(run), "--max-steps", "3")
+        assert f"{run} is being trained by process {holder} (started 20" in said
+        assert f"stop it with `kill {holder}`, or choose another --out" in said
+        assert (run / ".lock-0").exists()
+    resume(run)
+    assert not list(run.glob(".lock*"))
+
+
+def test_an_orphaned_worker_of_a_larger_run_keeps_the_folder(tmp_path: Path) -> None:
+    """Rank 1 of a killed torchrun trains on: neither one process nor two may begin beside it."""
+    with another_process(tmp_path, rank=1, processes=2) as orphan:
+        with pytest.raises(ValueError, match=f"being trained by process {orphan} "), locked(tmp_path, 0, 1):
+            pass
+        with locked(tmp_path, 0, 2), pytest.raises(ValueError, match=f"process {orphan} "), locked(tmp_path, 1, 2):
+            pass
+    with locked(tmp_path, 0, 2), locked(tmp_path, 1, 2):
+        assert sorted(path.name for path in tmp_path.glob(".*")) == [".lock-0", ".lock-1"]
+
+
+def test_a_lock_that_says_nothing_still_holds(tmp_path: Path) -> None:
+    with another_process(tmp_path):
+        (tmp_path / ".lock-0").write_text("[1")
+        with pytest.raises(ValueError, match="is being trained by another process; wait for it"), locked(tmp_path):
+            pass
+
+
+def test_a_disk_without_locks_trains_without_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(FileLock, "acquire", refuse)
+    with locked(tmp_path), locked(tmp_path):
+        pass
+    assert not list(tmp_path.iterdir())
