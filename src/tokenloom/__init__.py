@@ -19,7 +19,9 @@ def __getattr__(name: str) -> Any:
     if name.startswith("__") and name != "__all__":  # asked by tools that look at any module
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     public = import_module("tokenloom.public")
-    return sorted(each for each in vars(public) if each[0] != "_") if name == "__all__" else getattr(public, name)
+    if name == "__all__":  # without what jaxtyping's import hook adds to every module
+        return sorted(each for each in vars(public) if each[0] != "_" and each != "jaxtyping")
+    return getattr(public, name)
 
 
 def __dir__() -> list[str]:
