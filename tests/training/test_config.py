@@ -104,7 +104,7 @@ def test_a_config_of_another_kind_or_time_gets_a_sentence(
         ({"method": "udm:nois=unigram"}, "uniform has no option 'nois'"),
         (
             {"method": "udm:noise=bigram"},
-            "can only be noise=unigram, with udm, max-coupling or audm, got udm:noise=bigram",
+            "noise must be unigram, the counts of the data, or a noise, got 'bigram'; known are",
         ),
         ({"method": "any:noise=uniform"}, "any has no option 'noise'; did you mean noises"),
         ({"method": "any", "predicts": "denoiser"}, "takes --predicts loo and --objective ce:weight=W, got denoiser"),
