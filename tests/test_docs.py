@@ -15,8 +15,8 @@ import pytest
 import torch
 
 import tokenloom as tl
+from tests.cli.helpers import Shell
 from tokenloom.cells import PROCESSES
-from tokenloom.cli import main
 from tokenloom.samplers import CORRECTORS, PREDICTORS
 from tokenloom.testing import check_coupling
 
@@ -115,7 +115,7 @@ def commands() -> list[list[str]]:
     return found
 
 
-def test_every_command_shown_exists_with_its_options(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_command_shown_exists_with_its_options(shell: Shell) -> None:
     """Commands that differ in values alone are asked once."""
     shown = {}
     for words in commands():
@@ -123,10 +123,7 @@ def test_every_command_shown_exists_with_its_options(capsys: pytest.CaptureFixtu
         shown[words[0], options] = words
     assert len(shown) > 30
     for (_, options), words in shown.items():
-        with pytest.raises(SystemExit) as ended:
-            main([*words, "--help"])
-        help_text = capsys.readouterr().out
-        assert ended.value.code == 0, words
+        help_text = shell.ends(0, *words, "--help").out
         assert not [option for option in options if not re.search(rf"{option}[ ,]", help_text)], words
 
 

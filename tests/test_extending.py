@@ -15,8 +15,8 @@ import torch
 
 import tokenloom as tl
 from tests import brute
+from tests.cli.helpers import Shell
 from tokenloom.cells import PROCESSES
-from tokenloom.cli import main
 from tokenloom.cli.registry import COMMANDS
 from tokenloom.couplings import COUPLINGS
 from tokenloom.data.base import SOURCES
@@ -205,13 +205,12 @@ def test_a_recipe(paste: Paste) -> None:
     assert config.out == "runs/tiny-udm-loo-ce"
 
 
-def test_a_task(paste: Paste, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_task(paste: Paste, tmp_path: Path, shell: Shell) -> None:
     paste("A task")
     config = small_config()
     build_model(config, config.data.load()).save(tmp_path / "model")
-    run = str(tmp_path / "model")
-    main(["evaluate", run, "--task", "repeats", "--repeats.count", "2", "--repeats.steps", "2", "--out", str(tmp_path)])
-    assert "model: " in capsys.readouterr().out
+    options = ["--task", "repeats", "--repeats.count", "2", "--repeats.steps", "2", "--out", str(tmp_path)]
+    assert "model: " in shell("evaluate", str(tmp_path / "model"), *options).out
     assert 0 <= json.loads((tmp_path / "repeats.json").read_text())["model"] <= 1
 
 
@@ -224,10 +223,9 @@ def test_a_view(paste: Paste) -> None:
         view.program(Draw("run", tries=2), "'ancestral'", "run", 16)
 
 
-def test_a_command(paste: Paste, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_command(paste: Paste, shell: Shell) -> None:
     paste("A command")
-    main(["describe", "--model", "shakespeare-udm-loo"])
-    assert capsys.readouterr().out.startswith("Uniform, predicts LeaveOneOut, ")
+    assert shell("describe", "--model", "shakespeare-udm-loo").out.startswith("Uniform, predicts LeaveOneOut, ")
 
 
 def test_the_parts_of_the_page_keep_their_laws(paste: Paste) -> None:

@@ -125,15 +125,13 @@ def place(trace: TracebackType | None) -> str:
 
 def table(outcomes: Sequence[Outcome]) -> str:
     """One row per kind of try."""
-    columns: tuple[str, ...] = ("kind", "tries", *GOOD, "failures", *BAD)
-    rows = [columns]
+    rows: list[tuple[object, ...]] = [("kind", "tries", *GOOD, "failures", *BAD)]
     for kind in (*dict.fromkeys(outcome.kind for outcome in outcomes), "all"):
         mine = [outcome for outcome in outcomes if kind in (outcome.kind, "all")]
         count = Counter(outcome.verdict for outcome in mine)
-        failures = sum(count[verdict] for verdict in BAD)
-        rows.append((kind, *map(str, (len(mine), *(count[it] for it in GOOD), failures, *(count[it] for it in BAD)))))
-    widths = [max(len(row[column]) for row in rows) for column in range(len(columns))]
-    return "\n".join("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
+        good, bad = ([count[verdict] for verdict in verdicts] for verdicts in (GOOD, BAD))
+        rows.append((kind, len(mine), *good, sum(bad), *bad))
+    return "\n".join("".join(f"{cell:>14}" for cell in row) for row in rows)
 
 
 def failures(outcomes: Sequence[Outcome]) -> str:

@@ -10,7 +10,7 @@ from benchmarks.account import Account, Clock, Spread
 from benchmarks.bench_sampling import FEW
 from benchmarks.cases import CASES
 from benchmarks.peers import PEERS
-from tests.cli.helpers import refusal
+from tests.cli.helpers import Shell
 from tokenloom.cli import main
 from tokenloom.models import compiled
 
@@ -109,10 +109,8 @@ def test_memory_is_measured_in_a_process_of_its_own_wherever_the_command_is_star
         (["loading", "--megabytes", "0.01", "--tokenizer", "bytes"], "compared on subwords, got the tokenizer bytes"),
     ],
 )
-def test_a_wrong_option_gets_a_sentence(
-    arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert sentence in refusal(capsys, "bench", *arguments)
+def test_a_wrong_option_gets_a_sentence(arguments: list[str], sentence: str, shell: Shell) -> None:
+    assert sentence in shell.refusal("bench", *arguments)
 
 
 def test_help_lists_the_benchmarks(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,14 +9,6 @@ import pytest
 from tokenloom.cli import main
 
 
-def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """What a command says on standard error, in one line, before it ends with status 2."""
-    with pytest.raises(SystemExit) as stop:
-        main(list(arguments))
-    assert stop.value.code == 2
-    return " ".join(capsys.readouterr().err.split())
-
-
 def content(folder: Path, pattern: str = "*.jsonl") -> dict[str, str]:
     return {path.name: path.read_text() for path in sorted(folder.glob(pattern))}
 
@@ -34,8 +26,15 @@ class Shell:
         return self.capsys.readouterr()
 
     def refusal(self, *arguments: str) -> str:
-        """What a command says, in one line, before it ends with status 2."""
-        return refusal(self.capsys, *arguments)
+        """What a command says on standard error, in one line, before it ends with status 2."""
+        return " ".join(self.ends(2, *arguments).err.split())
+
+    def ends(self, status: int, *arguments: str) -> Any:
+        """Run a command that ends with this status; what it printed, as `out` and `err`."""
+        with pytest.raises(SystemExit) as stop:
+            main(list(arguments))
+        assert stop.value.code == status, arguments
+        return self.capsys.readouterr()
 
     def draws(self, *arguments: str) -> dict[str, Any]:
         """The record of `tokenloom sample --json`."""

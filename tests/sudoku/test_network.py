@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 import tokenloom as tl
-from tokenloom.nn import DiT, Transformer, TransformerConfig
+from tests.nn.test_networks import awake
+from tokenloom.nn import DiT, TransformerConfig
 from tokenloom.objectives import CrossEntropy
 from tokenloom.objectives.head_loss import training_loss
 from tokenloom.sudoku.network import CandidateHead, GridNetwork, grid_relations, units_of
@@ -16,14 +17,6 @@ from tokenloom.sudoku.symmetries import draw_cell_moves
 SMALL = TransformerConfig(6, 6, 36, width=8, depth=2, heads=1, condition=8, dropout=0.0, given=True, loops=2)
 RELATIONS = grid_relations(6, 2, 3)
 TIMES = torch.tensor([0.2, 0.7, 0.9], dtype=torch.float64)
-
-
-def awake(network: Transformer) -> Transformer:
-    """Weights away from zero, so that every path is open."""
-    torch.manual_seed(0)
-    for parameter in network.parameters():
-        nn.init.normal_(parameter, std=0.3)
-    return network.double().eval()
 
 
 def drawn(generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:

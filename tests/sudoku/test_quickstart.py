@@ -10,7 +10,7 @@ import torch
 import tokenloom as tl
 from tests.cli.helpers import Shell
 from tokenloom.sudoku.quickstart import clear, config_of, train_one, unseen_puzzles
-from tokenloom.sudoku.quickstart_report import round_ticks, smooth, strip
+from tokenloom.sudoku.quickstart_report import axis_to, smooth, strip
 from tokenloom.training.reporting import Reporter
 
 MODULE = import_module("tokenloom.sudoku.quickstart")  # its name in the package is the command's
@@ -94,7 +94,7 @@ def test_exactly_the_cells_that_changed_between_pictures_are_coloured(steps: lis
 
 @pytest.mark.parametrize("high", [0.003, 0.07, 0.9, 1.0, 3.2, 47.0, 299.0, 12345.0])
 def test_ticks_are_few_and_within_the_range(high: float) -> None:
-    ticks = round_ticks(high)
+    ticks = [value for value, _ in axis_to(high)[2]]
     assert 2 <= len(ticks) <= 6
     assert ticks[0] == 0
     assert 0.5 * high < ticks[-1] <= high * (1 + 1e-9)

@@ -15,7 +15,6 @@ import torch
 
 import tokenloom as tl
 from tests.cli.helpers import Shell
-from tokenloom.cli import main
 from tokenloom.samplers import Sampler
 from tokenloom.sudoku.puzzles import is_valid, unique_puzzles
 from tokenloom.sudoku.solver import BLANK
@@ -33,15 +32,10 @@ COMMAND = [sys.executable, "-m", "tokenloom", "solve"]
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "120", "LINES": "40", "TERM": "xterm-256color"}
 
 
-def test_a_grid_that_is_not_valid_ends_in_status_1(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_grid_that_is_not_valid_ends_in_status_1(monkeypatch: pytest.MonkeyPatch, shell: Shell) -> None:
     """One step draws all cells of an empty grid independently, which is never a Sudoku."""
     monkeypatch.setattr(sys, "stdin", StringIO(f"{EASY}\n\n{OPEN}\n"))
-    with pytest.raises(SystemExit) as end:
-        main(["solve", "-", "--steps", "1", "--tries", "2"])
-    assert end.value.code == 1
-    lines = capsys.readouterr().out.splitlines()
+    lines = shell.ends(1, "solve", "-", "--steps", "1", "--tries", "2").out.splitlines()
     assert lines[0].split()[1:3] == ["solved", "1"]
     assert lines[1].split()[1:5] == ["not", "solved", "2", "tries"]
     assert lines[2].startswith("1 of 2 solved (50.0%), 1.50 tries per puzzle")
@@ -59,11 +53,9 @@ def test_smaller_grids_meet_a_model_of_their_size(puzzle: str, shell: Shell) -> 
     ("puzzle", "end"),
     [("1..4..1..3.....1", "the givens have no solution"), ("." * 16, "more --tries, more --steps or another --seed")],
 )
-def test_who_asks_the_impossible_is_told(puzzle: str, end: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as exit_info:
-        main(["solve", puzzle, "--steps", "1", "--tries", "1"])
-    assert exit_info.value.code == 1
-    assert " ".join(capsys.readouterr().out.split()).endswith(end)
+def test_who_asks_the_impossible_is_told(puzzle: str, end: str, shell: Shell) -> None:
+    printed = shell.ends(1, "solve", puzzle, "--steps", "1", "--tries", "1").out
+    assert " ".join(printed.split()).endswith(end)
 
 
 @pytest.mark.parametrize("blank", "._0")

@@ -57,9 +57,7 @@ class TokenEmbedding(nn.Module):
 
     def forward(self, tokens: Tokens, absorbing: Tokens | None, given: Flags | None) -> Hidden:
         x: Tensor = self.table(tokens)
-        if self.mix is not None:
-            if absorbing is None:
-                raise ValueError("this network is conditioned on the absorbing sequence U; pass absorbing=")
+        if self.mix is not None and absorbing is not None:
             match = (tokens == absorbing).to(x.dtype).unsqueeze(-1)
             x = self.mix(torch.cat([x, self.table(absorbing), match], -1))
         if self.given is not None and given is not None:

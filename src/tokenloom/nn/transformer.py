@@ -162,6 +162,8 @@ class Transformer(Network):
         """Compute everything but the head; `head(features)` gives logits, at any subset of positions."""
         self._check_length(tokens.shape[1])
         if not self.reads_evidence:
+            if self.reads_absorbing and absorbing is None:
+                raise ValueError("this network is conditioned on the absorbing sequence U; pass absorbing=")
             x, level = self.embedding(tokens, absorbing, given), time
         elif evidence is not None:
             x, level = self.embedding(tokens, evidence), evidence

@@ -7,7 +7,7 @@ from tokenloom.noise.law import Law as Law
 from tokenloom.noise.law import PointLaw as PointLaw
 from tokenloom.noise.law import TableLaw as TableLaw
 from tokenloom.noise.law import UniformLaw as UniformLaw
-from tokenloom.noise.still import Mask as Mask
-from tokenloom.noise.still import Table as Table
-from tokenloom.noise.still import Uniform as Uniform
-from tokenloom.noise.still import unigrams as unigrams
+from tokenloom.noise.mask import Mask as Mask
+from tokenloom.noise.table import Table as Table
+from tokenloom.noise.table import unigrams as unigrams
+from tokenloom.noise.uniform import Uniform as Uniform

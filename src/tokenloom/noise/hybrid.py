@@ -24,8 +24,8 @@ from torch import Tensor
 
 from tokenloom.noise.base import NOISES
 from tokenloom.noise.law import Law, MaskOrUniformLaw, Support
+from tokenloom.noise.mask import WithMask
 from tokenloom.noise.masses import Masses
-from tokenloom.noise.still import WithMask
 from tokenloom.schedules import Schedule
 from tokenloom.state import Noisy
 from tokenloom.types import PerPosition, PerRow, sealed

@@ -14,7 +14,6 @@ puzzle] the sum over the two axes of a row, a column or a box then counts the pl
 """
 
 import hashlib
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +22,6 @@ from jaxtyping import Bool, Int, Int64
 from torch import Tensor
 
 from tokenloom.data.token_cache import cached_rows, default_cache, digest
-from tokenloom.models.tokenizer import Ids
 from tokenloom.sudoku.solver import BLANK, box_shape
 from tokenloom.types import Tokens
 
@@ -58,13 +56,10 @@ def difficulty(puzzles: Tokens, side: int) -> Int[Tensor, "puzzles"]:
 
 def cached_difficulty(puzzles: Tokens, side: int, cache: Path | None = None) -> Int[Tensor, "puzzles"]:
     """Rate each puzzle, or take it from the cache, where it is kept under the puzzles' checksum."""
-
-    def build() -> Iterator[Ids]:
-        yield difficulty(puzzles, side).numpy().astype(np.int32)[:, None]
-
     content = hashlib.sha256(puzzles.to(torch.int8).contiguous().numpy().tobytes()).hexdigest()
     key = digest("difficulty of sudoku puzzles", side, DEEP, content)
-    return cached_rows(cache or default_cache(), key, 1, build)[:, 0].long()
+    rows = cached_rows(cache or default_cache(), key, 1, lambda: [difficulty(puzzles, side).int().numpy()[:, None]])
+    return rows[:, 0].long()
 
 
 def hard_rows(rated: Int[Tensor, "puzzles"], share: float, seed: int) -> Int[Tensor, "puzzles"]:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Int
 from rich.box import SIMPLE_HEAD
@@ -20,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor
 
-from tokenloom.evaluation.plots import bars, canvas
+from tokenloom.evaluation.plots import canvas, line_style
 from tokenloom.evaluation.tasks import EvaluationTask
 from tokenloom.models.opening import Run, open_runs
 from tokenloom.models.protocol import Model
@@ -262,9 +263,10 @@ def draw_solving(found: Sequence[SolveRate], path: Path) -> None:
     with canvas(path, 1, 1, 7.6, 3.6) as (_, grid):
         axes = grid[0][0]
         for number, (label, items) in enumerate(groups.items()):
-            rates = [100 * item.solve_rate for item in items]
-            interval = [100 * item.low for item in items], [100 * item.high for item in items]
-            bars(axes, [item.steps for item in items], rates, interval, label, number)
+            steps = [item.steps * 1.012**number for item in items]  # a little aside, so that many lines fit
+            rate, low, high = 100 * np.transpose([(item.solve_rate, item.low, item.high) for item in items])
+            style = {"marker": "o", "markersize": 3.4, "elinewidth": 0.8} | line_style(number)
+            axes.errorbar(steps, rate, abs(np.stack([low, high]) - rate), label=label, **style)
         axes.set_title(f"% solved of {found[0].puzzles} Sudokus")
         axes.set(xscale="log", xlabel="network evaluations", ylim=(0, 102))
         ticks = sorted({item.steps for item in found})

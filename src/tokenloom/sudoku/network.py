@@ -89,9 +89,7 @@ class CandidateEmbedding(nn.Module):
         said = tokens.unsqueeze(-1) == digit
         given = torch.zeros_like(said) if given is None else given.unsqueeze(-1).expand_as(said)
         flags = [said, given & said, given & ~said]
-        if self.absorbing:
-            if absorbing is None:
-                raise ValueError("this network is conditioned on the absorbing sequence U; pass absorbing=")
+        if self.absorbing and absorbing is not None:
             flags.append(absorbing.unsqueeze(-1) == digit)
         result: Tensor = self.linear(torch.stack(flags, -1).flatten(1, 2).to(self.linear.weight.dtype))
         return result

@@ -144,11 +144,7 @@ def curves(title: str, lines: Mapping[str, Sequence[Point]]) -> str:
     """Return a chart with one curve per method over the steps of training."""
     steps, heights = zip(*(point for points in lines.values() for point in points), strict=True)
     highest = 1.05 * float(np.quantile(heights, 0.98, method="higher"))  # a few wild values do not set the scale
-    return chart(title, "training step", _axis_to(max(steps)), _axis_to(highest), lines)
-
-
-def _axis_to(high: float) -> Axis:
-    return 0.0, high, [(value, f"{value:,.9g}") for value in round_ticks(high)]
+    return chart(title, "training step", axis_to(max(steps)), axis_to(highest), lines)
 
 
 def chart(title: str, x_name: str, x_axis: Axis, y_axis: Axis, lines: Mapping[str, Sequence[Point]]) -> str:
@@ -177,11 +173,11 @@ def chart(title: str, x_name: str, x_axis: Axis, y_axis: Axis, lines: Mapping[st
     return f'<svg class="chart" viewBox="{box}" role="img" aria-label="{escape(title)}">{"".join(parts)}</svg>'
 
 
-def round_ticks(high: float) -> list[float]:
-    """Return about five round values from 0 to `high`."""
+def axis_to(high: float) -> Axis:
+    """Return an axis from 0 to `high` with ticks at about five round values."""
     unit = 10.0 ** math.floor(math.log10(max(high, 1e-9)))
     step = next(unit * share for share in (0.1, 0.2, 0.25, 0.5, 1, 2, 2.5) if high / (unit * share) <= 5)
-    return [step * index for index in range(int(high / step + 1e-9) + 1)]
+    return 0.0, high, [(step * index, f"{step * index:,.9g}") for index in range(int(high / step + 1e-9) + 1)]
 
 
 def smooth(points: Sequence[Point]) -> list[Point]:

@@ -24,7 +24,6 @@ from tokenloom.web.looking import look
 from tokenloom.web.oracle_page import three_posteriors
 from tokenloom.web.requests import Draw, Encode, Look, Table, Which, parse
 from tokenloom.web.running import draw
-from tokenloom.web.states import encode
 from tokenloom.web.views import VIEWS
 from tokenloom.web.workers import Job, Workers
 
@@ -36,13 +35,7 @@ mimetypes.add_type("text/javascript", ".js")  # the registry of Windows may say 
 
 
 class Playground:
-    """The models, their workers and the app around them.
-
-    Args:
-        library: The models that may be chosen.
-        limits: Limits of one request and of all together.
-        names: Names of this machine that pages may call it by.
-    """
+    """The models, their workers and the app around them; `names` are those that pages may call this machine by."""
 
     def __init__(self, library: Library, limits: Limits, names: Iterable[str] = ()) -> None:
         self.library, self.limits = library, limits
@@ -63,7 +56,7 @@ class Playground:
         questions: list[tuple[str, type, Callable[[Any], dict[str, Any]]]] = [
             ("describe", Which, lambda asked: describe(library[asked.model], asked.process, limits)),
             ("look", Look, lambda asked: look(asked, library[asked.model], limits)),
-            ("encode", Encode, lambda asked: encode(asked, library[asked.model], limits)),
+            ("encode", Encode, lambda asked: library[asked.model].encode(asked, limits)),
             ("table", Table, three_posteriors),
             *(question for view in VIEWS.values() for question in view.questions),
         ]

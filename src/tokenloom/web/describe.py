@@ -26,7 +26,7 @@ def describe(entry: Entry, process: str | None, limits: Limits) -> dict[str, Any
     """Describe one model under one process."""
     model = entry.model(process)
     size, law = model.process.vocab_size, model.process
-    longest = min(limits.length, model.length or limits.length)
+    longest = limits.longest(model.length)
     masks = list(range(size, law.num_states)) + ([] if law.mask_in_vocabulary is None else [law.mask_in_vocabulary])
     return {
         "name": entry.name,

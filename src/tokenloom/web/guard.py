@@ -29,9 +29,7 @@ HEADERS = {
 class Guard:
     """Middleware that refuses requests from other pages and adds `HEADERS` to every answer.
 
-    Args:
-        app: The app that answers requests which pass.
-        names: Names of this machine, beside localhost and addresses.
+    `names` are those of this machine, beside localhost and addresses.
     """
 
     def __init__(self, app: ASGIApp, names: Iterable[str] = ()) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tokenloom.cells import PROCESSES
+from tokenloom.cli.given import read_given
 from tokenloom.data.base import decoder_of
 from tokenloom.data.decoder import Decoder
 from tokenloom.models.bundled import bundled_names
@@ -20,10 +21,10 @@ from tokenloom.models.model import DiffusionModel
 from tokenloom.models.opening import open_run
 from tokenloom.models.store import model_folder, under
 from tokenloom.support.words import nearest
+from tokenloom.web.limits import Limits
+from tokenloom.web.requests import Encode
 from tokenloom.web.views import VIEWS, View
 
-FIRST = "sudoku"
-"""The bundled model that the page opens with."""
 _FILTERS = threading.Lock()  # warning filters are global, so one thread at a time may change them
 
 
@@ -81,13 +82,22 @@ class Entry:
             return {"kind": "pixels", "side": self.decoder.side}
         return found or {"kind": "text" if self.decoder.is_text else "numbers"}
 
+    def encode(self, asked: Encode, limits: Limits) -> dict[str, Any]:
+        """Return the tokens of a text, null for a blank, up to the last one that is not blank."""
+        model = self.model(asked.process)
+        if len(asked.text) > 16 * limits.length:
+            raise ValueError(f"the text has {len(asked.text):,} characters; {16 * limits.length:,} are the limit here")
+        given, _ = read_given(model, None, asked.text, limits.longest(model.length))
+        assert given is not None
+        cells = [token if flag else None for token, flag in zip(*(part.tolist() for part in given), strict=True)]
+        while cells and cells[-1] is None:
+            cells.pop()
+        pieces = {str(token): self.decoder.piece(token) for token in cells if token is not None}
+        return {"tokens": cells, "pieces": pieces}
+
 
 class Library(dict[str, Entry]):
-    """All models that a visitor may choose, by name and in the order of the page.
-
-    Args:
-        names: Bundled names, runs and model folders, as the person who starts the server names them.
-    """
+    """All models that a visitor may choose, by name and in the order of the page."""
 
     def __init__(self, names: Sequence[str]) -> None:
         if len(set(names)) < len(names):
@@ -104,4 +114,4 @@ def default_names() -> list[str]:
     """Return the bundled models, and the runs in the folder `runs` of the working directory."""
     found = sorted(Path("runs").iterdir()) if os.path.isdir("runs") else []
     runs = [str(path) for path in found if path.is_dir() and model_folder(path) is not None]
-    return [*sorted(bundled_names(), key=lambda name: (name != FIRST, name)), *runs]
+    return [*sorted(bundled_names(), key=lambda name: (name != "sudoku", name)), *runs]  # the page opens with the first

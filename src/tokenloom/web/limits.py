@@ -27,6 +27,10 @@ class Limits:
     def __post_init__(self) -> None:
         check_least(self, **dict.fromkeys(asdict(self), 1))
 
+    def longest(self, own: int | None) -> int:
+        """Return the longest sequence of a model that has this length, or none of its own."""
+        return min(self.length, own or self.length)
+
 
 def check_within(name: str, value: int, limit: int, remedy: str, least: int = 1) -> None:
     """Raise unless a value is in least..limit."""

@@ -19,8 +19,7 @@ from tokenloom.samplers import Evaluator, LazyPrediction, LocalPrediction
 from tokenloom.types import Flags
 from tokenloom.web.library import Entry
 from tokenloom.web.limits import Limits, check_within
-from tokenloom.web.requests import Look
-from tokenloom.web.states import flags_at, noisy_of
+from tokenloom.web.requests import Look, flags_at
 
 TOP = 10
 """Bars per law."""
@@ -28,8 +27,6 @@ REVEALED = (
     "this token reveals x_0, so the denoiser that the network predicts is a point mass, and what the other positions "
     "say of it is lost"
 )
-AT_ONCE = 1 << 22
-"""Most logits in memory at a time."""
 
 
 def look(request: Look, entry: Entry, limits: Limits) -> dict[str, Any]:
@@ -41,7 +38,7 @@ def look(request: Look, entry: Entry, limits: Limits) -> dict[str, Any]:
     if model.causal:
         raise ValueError("a causal model has no posterior given what follows a position")
     prepared = sampler.for_model(model).predictor.prepare(model)
-    prediction = Evaluator(prepared, None, 1)(noisy_of(request.state, prepared))
+    prediction = Evaluator(prepared, None, 1)(request.state.noisy(prepared))
     found: dict[str, Any] = {"doubt": _doubts(prediction)}
     if request.position is not None:
         flags = flags_at([request.position], len(request.state.tokens))
@@ -53,7 +50,7 @@ def _doubts(prediction: LazyPrediction) -> list[float]:
     """Return the entropy of every position's denoiser over log K, a few positions at a time."""
     tokens, size = prediction.noisy.tokens, prediction.evaluator.process.vocab_size
     parts = []
-    for some in chunks(tokens.shape[1], size, AT_ONCE):
+    for some in chunks(tokens.shape[1], size, 1 << 22):  # at most so many logits in memory at a time
         where = torch.zeros_like(tokens, dtype=torch.bool)
         where[:, some] = True
         parts.append(torch.special.entr(prediction.at(where, Denoiser).posterior.logits.softmax(-1)).sum(-1).flatten())

@@ -3,12 +3,19 @@
 A request is a JSON object whose fields are those of a dataclass; a field that is unknown, or of another type, is named.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
+import torch
+
+from tokenloom.models.protocol import Model
+from tokenloom.samplers.given import GivenTokens
 from tokenloom.samplers.options import SamplerOptions
+from tokenloom.state import Noisy
 from tokenloom.support.reading import parse_json
 from tokenloom.support.registry import build
+from tokenloom.types import Flags
 
 Asked = TypeVar("Asked")
 
@@ -23,6 +30,22 @@ class State:
     """The auxiliary variable of a lifted process."""
     marked: tuple[int, ...] = ()
     """Positions that are shown to the model as given."""
+
+    def noisy(self, model: Model) -> Noisy:
+        """Build the library's state; raise unless it is one of the model's process."""
+        if not self.tokens:
+            raise ValueError("a state needs at least one token")
+        process, tokens, t = model.process, torch.tensor([self.tokens]), torch.tensor([self.t], dtype=torch.float64)
+        aux = process.auxiliary(tokens, torch.Generator())  # one of its own law, for its dtype
+        if (aux is None) != (self.aux is None):
+            wants = "has no auxiliary variable; leave it out" if aux is None else "needs its auxiliary variable"
+            raise ValueError(f"a state of {process.title} {wants}")
+        if aux is not None:
+            aux = torch.tensor([self.aux], dtype=torch.float64).to(aux.dtype)
+        given = flags_at(self.marked, len(self.tokens)) if self.marked else None
+        noisy = Noisy(tokens, t, process.alpha(t), aux, given)
+        process.check_state(noisy)
+        return noisy
 
 
 @dataclass(frozen=True)
@@ -49,6 +72,11 @@ class Draw(Which):
     """The state to continue from; the prior if None."""
     tries: int = 0
     """For data with rules (a Sudoku): most draws until a sequence obeys them; 0 draws once, whatever comes out."""
+
+    def given(self, length: int) -> GivenTokens:
+        """Return the held tokens, 0 elsewhere, and flags of their positions."""
+        held = dict(self.held)
+        return torch.tensor([held.get(position, 0) for position in range(length)]), flags_at(held, length)[0]
 
 
 @dataclass(frozen=True)
@@ -91,3 +119,13 @@ def parse(body: bytes, kind: type[Asked]) -> Asked:
     if not isinstance(values, dict):
         raise ValueError(f"the request must be a JSON object, got {type(values).__name__}")
     return build(kind, values, "the request")
+
+
+def flags_at(positions: Iterable[int], length: int) -> Flags:
+    """Flag some positions of one sequence of this length."""
+    flags = torch.zeros(1, length, dtype=torch.bool)
+    for position in positions:
+        if not 0 <= position < length:
+            raise ValueError(f"a position must be in 0..{length - 1}, got {position}")
+        flags[0, position] = True
+    return flags

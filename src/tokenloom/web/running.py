@@ -16,16 +16,14 @@ import torch
 
 from tokenloom.data.decoder import Decoder
 from tokenloom.drawing.randomness import RowGenerators
-from tokenloom.models.model import DiffusionModel
 from tokenloom.posteriors import Denoiser
 from tokenloom.samplers import Sampler, Step
-from tokenloom.samplers.given import BIASED, GivenTokens
+from tokenloom.samplers.given import BIASED
 from tokenloom.samplers.run import length_of
 from tokenloom.state import Noisy
 from tokenloom.web.library import Entry
 from tokenloom.web.limits import Limits, check_within
 from tokenloom.web.requests import Draw, State
-from tokenloom.web.states import given_of, noisy_of
 from tokenloom.web.views import View
 from tokenloom.web.workers import Job
 
@@ -83,7 +81,7 @@ def draw(request: Draw, entry: Entry, limits: Limits, job: Job) -> None:
     check_within("steps", settings.steps, limits.steps, "take fewer")
     check_within("tries", request.tries, limits.tries, "take fewer", least=0)
     length = length_of(model, len(request.begin.tokens) if request.begin is not None else request.length)
-    check_within("length", length, min(limits.length, model.length or limits.length), "draw a shorter sequence")
+    check_within("length", length, limits.longest(model.length), "draw a shorter sequence")
     settings.check_memory(model, 1, 1, length)
     sampler, note = settings.sampler_value(), None
     if request.held and not (model.causal or model.marks_given or model.process.reveals):
@@ -91,28 +89,16 @@ def draw(request: Draw, entry: Entry, limits: Limits, job: Job) -> None:
     name = entry.name if model is entry.model() else f"{entry.name}@{model.process.name}"
     lines = python_lines(request, sampler, name, length, entry.view)
     job.write({"kind": "start", "length": length, "note": note, "python": lines, "seed": request.seed})
-    frames, given = Frames(job, entry.decoder, limits), given_of(request, length)
+    frames, given = Frames(job, entry.decoder, limits), request.given(length)
     if request.tries:
         result = entry.view.solve(model, sampler, request, given, frames, frames.next_try)
     else:
-        result = _draw_once(model, sampler, request, given, frames)
+        prepared, held = sampler.for_model(model).predictor.prepare(model), given if request.held else None
+        begin = None if request.begin is None else request.begin.noisy(prepared)
+        own = RowGenerators([request.seed])
+        samples = sampler.run(model, 1, length=length, given=held, generator=own, begin=begin, on_step=frames)
+        result = {"tokens": samples.tokens[0].tolist(), "evaluations": int(samples.evaluations[0])}
     job.write({"kind": "end"} | result | {"seconds": round(time.monotonic() - frames.began, 3)})
-
-
-def _draw_once(
-    model: DiffusionModel, sampler: Sampler, request: Draw, given: GivenTokens, frames: Frames
-) -> dict[str, Any]:
-    prepared = sampler.for_model(model).predictor.prepare(model)
-    samples = sampler.run(
-        model,
-        1,
-        length=len(given[0]),
-        given=given if request.held else None,
-        generator=RowGenerators([request.seed]),
-        begin=None if request.begin is None else noisy_of(request.begin, prepared),
-        on_step=frames,
-    )
-    return {"tokens": samples.tokens[0].tolist(), "evaluations": int(samples.evaluations[0])}
 
 
 def python_lines(request: Draw, sampler: Sampler, name: str, length: int, view: View) -> str:

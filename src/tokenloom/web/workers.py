@@ -57,13 +57,7 @@ class Job:
 
 
 class Workers:
-    """A bounded line in front of a few threads.
-
-    Args:
-        threads: Jobs at the same time.
-        waiting: Jobs in the line.
-        what: The noun for a job in messages.
-    """
+    """A line of at most `waiting` jobs in front of a few threads; messages call a job `what`."""
 
     def __init__(self, threads: int, waiting: int, what: str) -> None:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="tokenloom")

@@ -1,47 +1,13 @@
-"""Noises that stand still: a lost token becomes uniform, the mask, or a draw from any table, such as unigrams."""
+"""Any noise: a lost token becomes a draw from a table, one for all positions (unigram counts) or one for each."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from tokenloom.noise.base import NOISES, Noise, check_mask_id
-from tokenloom.noise.law import Law, PointLaw, TableLaw, UniformLaw
-
-
-@NOISES.register("uniform")
-@dataclass(frozen=True)
-class Uniform(Noise):
-    """w = 1/K."""
-
-    def law(self) -> Law:
-        return UniformLaw(self.vocab_size)
-
-
-@dataclass(frozen=True)
-class WithMask(Noise):
-    """A noise with a mask, a state that clean data never contains."""
-
-    mask_id: int | None = field(default=None, kw_only=True)
-    """The id of the mask: one more id, K, unless it lies inside the vocabulary, as in pretrained language models."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_mask_id(self.mask_id, self.vocab_size)
-
-    @property
-    def mask(self) -> int:
-        return self.vocab_size if self.mask_id is None else self.mask_id
-
-
-@NOISES.register("mask")
-@dataclass(frozen=True)
-class Mask(WithMask):
-    """w = [. = mask]."""
-
-    def law(self) -> Law:
-        return PointLaw(torch.tensor([[self.mask]]), self.num_states)
+from tokenloom.noise.base import NOISES, Noise
+from tokenloom.noise.law import Law, TableLaw
 
 
 @NOISES.register("table")
