@@ -15,7 +15,7 @@ import torch
 from tests.killing import kills
 from tokenloom.models.checkpoint import (
     FILES,
-    GROUPS,
+    TENSORS,
     Checkpoint,
     checkpoints,
     newest_intact,
@@ -28,7 +28,7 @@ Break = Callable[[Path], object]
 
 
 def example(step: int) -> Checkpoint:
-    tensors = {group: {"weight": torch.full((20_000,), float(step))} for group in GROUPS}
+    tensors = {group: {"weight": torch.full((20_000,), float(step))} for group in TENSORS}
     return Checkpoint(step, tensors, {"best": 1.0})
 
 
@@ -109,7 +109,7 @@ def test_a_checkpoint_written_again_and_killed_is_the_old_or_the_new_one(
     if not exchanging:
         monkeypatch.setattr(files, "_exchange", lambda first, second: False)
     old = example(7)
-    new = replace(old, tensors={group: {"weight": torch.ones(20_000)} for group in GROUPS})
+    new = replace(old, tensors={group: {"weight": torch.ones(20_000)} for group in TENSORS})
     write_checkpoint(tmp_path, old)
     for line in kills(lambda: write_checkpoint(tmp_path, new), "support/files.py", stride=4):
         newest, said = newest_intact(tmp_path)

@@ -19,12 +19,10 @@ from tokenloom.support.files import discard, json_text, replacing, tidy
 from tokenloom.support.reading import file_sum, read_json
 
 MANIFEST, STATE = "manifest.json", "state.json"
-GROUPS = ("model", "ema", "optimiser")
-TENSORS = {group: f"{group}.safetensors" for group in GROUPS}
+TENSORS = {group: f"{group}.safetensors" for group in ("model", "ema", "optimiser")}
 FILES = {STATE, *TENSORS.values()}
 PREFIX = "step_"
-LIMIT = 1 << 20
-"""Bytes of the largest JSON file here."""
+LIMIT = 1 << 20  # bytes of the largest JSON file here
 
 
 @dataclass(frozen=True)
@@ -40,7 +38,7 @@ class Checkpoint:
 def write_checkpoint(folder: Path, checkpoint: Checkpoint, keep: int = 2) -> Path:
     """Write a new checkpoint and drop all earlier ones but the newest `keep`; later ones are not this run's to drop."""
     final = folder / f"{PREFIX}{checkpoint.step:09d}"
-    files = {TENSORS[group]: save(checkpoint.tensors[group]) for group in GROUPS}
+    files = {name: save(checkpoint.tensors[group]) for group, name in TENSORS.items()}
     files[STATE] = json_text({"step": checkpoint.step} | checkpoint.state).encode()
     files[MANIFEST] = json_text({name: hashlib.sha256(content).hexdigest() for name, content in files.items()}).encode()
     with replacing(final, "earlier checkpoints are intact, make room and resume") as partial:

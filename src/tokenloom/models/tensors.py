@@ -17,8 +17,7 @@ from torch.overrides import TorchFunctionMode
 
 from tokenloom.support.reading import open_regular
 
-FACTORIES = (torch.empty, torch.zeros, torch.ones, torch.full, torch.rand, torch.randn)
-"""Functions that parameters are made with."""
+FACTORIES = (torch.empty, torch.zeros, torch.ones, torch.full, torch.rand, torch.randn)  # of parameters
 SPARE_TENSORS, SPARE_NUMBERS = 256, 1 << 24
 """Allowance of a constructor beyond four times what it keeps: parts that it replaces, masks, tables."""
 

@@ -26,8 +26,7 @@ def state_of(model: tl.DiffusionModel, tokens: Tensor = TOKENS) -> Noisy:
 
 @torch.no_grad()
 def raw_logits(model: tl.DiffusionModel, absorbing: Tensor | None = None) -> Tensor:
-    noisy = replace(state_of(model), aux=absorbing)
-    return model.call.logits(model.process.network_input(noisy), model.process.vocab_size)
+    return model.logits(replace(state_of(model), aux=absorbing))
 
 
 CASES = [
