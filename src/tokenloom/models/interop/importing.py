@@ -120,11 +120,15 @@ def _read_ddit(
     network = DiT(config)
     network.load_state_dict(to_dit(weights, config, label))
     known = TOKENIZERS.get(whole.num_states, "")
-    words, notes = _tokenizer(tokenizer, located.folder, plan, known)
-    endless = words is not None and words.end_of_sequence is None  # only "wrap" packs rows without an end
-    packing = "wrap" if endless else plan.packing
+    words = _tokenizer(tokenizer, located.folder, plan, known)
+    notes, packing = plan.notes, plan.packing
+    if words is None:
+        what = f"its tokenizer {known} could not be found" if known else "it has no tokenizer"
+        notes = (*notes, f"{what}; name one with --tokenizer")
+    elif words.end_of_sequence is None:
+        packing = "wrap"  # the only one that packs rows without an end
     stored = "moving average" if shadow is not None else "as stored" if content.average is None else "raw"
-    plan = replace(plan, packing=packing, notes=(*plan.notes, *notes), weights=stored, tokenizer=known)
+    plan = replace(plan, packing=packing, notes=notes, weights=stored, tokenizer=known)
     report = _report(plan.process, config, whole.num_states, parameters(weights))
     return plan, network, words, report | {"ignored": f"prefix {prefix!r}, buffers of the rotary angles"}
 
@@ -147,15 +151,12 @@ def _report(process: Process, config: TransformerConfig, rows: int, weights: dic
     }
 
 
-def _tokenizer(given: Named, folder: Path, plan: Plan, known: str) -> tuple[Tokenizer | None, tuple[str, ...]]:
-    """Return the tokenizer that was named, that of the folder or the `known` one; None with a note if none is."""
+def _tokenizer(given: Named, folder: Path, plan: Plan, known: str) -> Tokenizer | None:
+    """Return the tokenizer that was named, that of the folder or the `known` one."""
     found = tokenizer_of(given, folder, plan.process.input_states)
     if found is None and known:
         with suppress(ValueError):
             found = build_tokenizer(known, ())
-    if found is None:
-        what = f"its tokenizer {known} could not be found" if known else "it has no tokenizer"
-        return None, (f"{what}; name one with --tokenizer",)
-    if found.vocab_size == plan.process.vocab_size - 1 and plan.family.startswith("Duo"):
-        found = with_special_token(found, "[PAD]")  # Duo's one token more, to pad with
-    return found, ()
+    if found is not None and found.vocab_size == plan.process.vocab_size - 1 and plan.family.startswith("Duo"):
+        return with_special_token(found, "[PAD]")  # Duo's one token more, to pad with
+    return found
