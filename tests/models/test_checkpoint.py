@@ -13,15 +13,7 @@ import pytest
 import torch
 
 from tests.killing import kills
-from tokenloom.models.checkpoint import (
-    FILES,
-    TENSORS,
-    Checkpoint,
-    checkpoints,
-    newest_intact,
-    read_checkpoint,
-    write_checkpoint,
-)
+from tokenloom.models.checkpoint import FILES, TENSORS, Checkpoint, newest_intact, read_checkpoint, write_checkpoint
 from tokenloom.support import files
 
 Break = Callable[[Path], object]
@@ -43,8 +35,7 @@ def sealed(path: Path, **changes: bytes) -> None:
 def test_checkpoints_keep_the_newest(tmp_path: Path) -> None:
     for step in (1, 2, 3):
         write_checkpoint(tmp_path, example(step))
-    assert [path.name for path in checkpoints(tmp_path)] == ["step_000000003", "step_000000002"]
-    assert not list(tmp_path.glob(".*"))
+    assert sorted(os.listdir(tmp_path)) == ["step_000000002", "step_000000003"]
     torch.testing.assert_close(read_checkpoint(tmp_path / "step_000000003").tensors, example(3).tensors)
 
 

@@ -18,7 +18,8 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from tokenloom.models.interop.importing import is_denoiser
+from tokenloom.models.interop.families import family_of_type
+from tokenloom.models.interop.large import large
 from tokenloom.models.store import stored_config
 from tokenloom.models.tokenizer import END_OF_TEXT
 from tokenloom.models.tokenizer_sources import HUB_NAME
@@ -69,11 +70,14 @@ class CausalLM:
 
 
 def is_causal_lm(path: str | Path) -> bool:
-    """Return whether this is a folder of Hugging Face that is not a denoiser, or a GGUF file."""
+    """Return whether this is a folder of Hugging Face that does not restore tokens, or a GGUF file."""
     if os.path.isfile(path):
         return Path(path).suffix == ".gguf"
     config = stored_config(Path(path))
-    return "model_type" in config and not is_denoiser(config)
+    named = config.get("architectures")
+    masked = isinstance(named, list) and any("MaskedLM" in str(name) for name in named)
+    denoiser = masked or family_of_type(config) is not None or large(config) is not None
+    return "model_type" in config and not denoiser
 
 
 def load_causal_lm(name: str) -> CausalLM:

@@ -12,15 +12,7 @@ from torch import Tensor, nn
 from tokenloom.models.network import LinearHead, NetworkCall, check_network, num_outputs, unwrapped
 from tokenloom.models.tokenizer import Tokenizer
 from tokenloom.models.unseen import warn_unseen
-from tokenloom.posteriors import (
-    Asked,
-    Denoiser,
-    LeaveOneOut,
-    OverTokens,
-    Predicted_co,
-    carry_over,
-    check_representation,
-)
+from tokenloom.posteriors import Asked, Denoiser, LeaveOneOut, OverTokens, Predicted_co, carry_over
 from tokenloom.process import Process
 from tokenloom.schedules import Schedule
 from tokenloom.state import Noisy
@@ -55,7 +47,6 @@ class DiffusionModel(nn.Module, Generic[Predicted_co]):
         about: About | None = None,
     ) -> None:
         super().__init__()
-        check_representation(predicts)
         self.network = network
         self.process = process if schedule is None else process.with_schedule(schedule)
         self.predicts = predicts

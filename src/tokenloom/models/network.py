@@ -26,7 +26,7 @@ from torch import Tensor, nn
 
 from tokenloom.models import compiled
 from tokenloom.nn.products import linear
-from tokenloom.posteriors import LeaveOneOut, Posterior, Score
+from tokenloom.posteriors import LeaveOneOut, Posterior, Score, check_representation
 from tokenloom.process import Process
 from tokenloom.state import NetworkInput
 
@@ -131,7 +131,8 @@ def num_outputs(process: Process, predicts: type[Posterior]) -> int:
 
 
 def check_network(call: NetworkCall, process: Process, predicts: type[Posterior]) -> None:
-    """Raise if an attribute of the network contradicts the process."""
+    """Raise if an attribute of the network contradicts the process, or what it is said to predict."""
+    check_representation(predicts)
     kind, name, outputs = process.title, predicts.__name__, num_outputs(process, predicts)
     causal, given = call.attribute("causal", process.sequential), call.attribute("num_outputs", outputs)
     if causal and not process.sequential:

@@ -13,15 +13,13 @@ from typing import Any
 from torch import Tensor
 
 from tokenloom.models.interop.ddit import EMBEDDING, LABELS, averaged, measure, parameters, strip_prefix, to_dit
-from tokenloom.models.interop.families import FAMILIES, TOKENIZERS, Plan, detect, dropout, family_of_type, plan_of
+from tokenloom.models.interop.families import FAMILIES, TOKENIZERS, Plan, detect, dropout, plan_of
 from tokenloom.models.interop.hugging_face import Parts, read_hugging_face
-from tokenloom.models.interop.large import large
 from tokenloom.models.interop.source import Content, Located, locate_source, read_content
 from tokenloom.models.interop.vocabulary import Named, tokenizer_of
 from tokenloom.models.model import DiffusionModel
 from tokenloom.models.tokenizer import Tokenizer, with_special_token
 from tokenloom.models.tokenizer_sources import build_tokenizer
-from tokenloom.nn.base import Network
 from tokenloom.nn.dit import DiT
 from tokenloom.nn.transformer import TransformerConfig
 from tokenloom.process import Process
@@ -64,22 +62,14 @@ def import_model(
             parts = read_hugging_face(located.folder, content, tokenizer, length, allow)
         else:
             parts = _read_ddit(located, content, average, family, label, tokenizer)
-        return _finish(located, *parts)
+        return _finish(located, parts)
     except ValueError as error:
         raise ValueError(f"{located.name} cannot be imported: {error}") from error
 
 
-def is_denoiser(config: dict[str, Any]) -> bool:
-    """Return whether a config.json is that of a model that restores tokens, rather than predicts the next."""
-    named = config.get("architectures")
-    masked = isinstance(named, list) and any("MaskedLM" in str(name) for name in named)
-    return masked or family_of_type(config) is not None or large(config) is not None
-
-
-def _finish(
-    located: Located, plan: Plan, network: Network, tokenizer: Tokenizer | None, report: dict[str, str]
-) -> Imported:
-    """Build the model; `report` holds the rows that depend on the kind of network."""
+def _finish(located: Located, parts: Parts) -> Imported:
+    """Build the model; the parts hold the rows of the report that depend on the kind of network."""
+    plan, network, tokenizer, report = parts
     sums = [file_sum(path) for path in located.weights]
     origin: dict[str, Any] = {
         "family": plan.family,
