@@ -35,8 +35,8 @@ class Checkpoint:
     state: dict[str, Any]
 
 
-def write_checkpoint(folder: Path, checkpoint: Checkpoint, keep: int = 2) -> Path:
-    """Write a new checkpoint and drop all earlier ones but the newest `keep`; later ones are not this run's to drop."""
+def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> Path:
+    """Write a new checkpoint and keep the one before it; later ones are not this run's to drop."""
     final = folder / f"{PREFIX}{checkpoint.step:09d}"
     files = {name: save(checkpoint.tensors[group]) for group, name in TENSORS.items()}
     files[STATE] = json_text({"step": checkpoint.step} | checkpoint.state).encode()
@@ -46,7 +46,7 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint, keep: int = 2) -> Pat
         for name, content in files.items():
             (partial / name).write_bytes(content)
     tidy(folder)
-    for old in [path for path in checkpoints(folder) if path.name <= final.name][keep:]:
+    for old in [path for path in checkpoints(folder) if path.name <= final.name][2:]:
         discard(old)
     return final
 
