@@ -8,16 +8,15 @@ import torch
 
 import tokenloom as tl
 from tests.cli.helpers import Shell
-from tests.models.interop.ddit_reference import random_backbone, write_checkpoint
+from tests.models.interop.ddit_reference import MODEL, random_backbone, write_checkpoint
 
 LETTERS = "abcdefghij"
 
 
 def test_an_imported_checkpoint_is_sampled_and_scored_by_the_other_commands(tmp_path: Path, shell: Shell) -> None:
     (tmp_path / "letters.json").write_text(json.dumps({"kind": "characters", "alphabet": LETTERS}))
-    model = {"hidden_size": 32, "n_blocks": 3, "n_heads": 4, "cond_dim": 16, "length": 9}
     stored = {f"backbone.{name}": value for name, value in random_backbone(dtype=torch.float32).items()}
-    config = {"parameterization": "subs", "model": model}
+    config = {"parameterization": "subs", "model": MODEL}
     torch.save({"state_dict": stored, "hyper_parameters": {"config": config}}, tmp_path / "run.ckpt")
     table = shell("import", "run.ckpt", "--to", "model", "--tokenizer", "letters.json").out
     for words in ("MDLM", "53,547", "10 tokens, mask 10", "Denoiser", "none: it always saw 0", "10 ids"):
@@ -31,7 +30,7 @@ def test_an_imported_checkpoint_is_sampled_and_scored_by_the_other_commands(tmp_
 
 
 def test_a_folder_of_another_library_is_a_run_for_every_command(tmp_path: Path, shell: Shell) -> None:
-    write_checkpoint(tmp_path / "udlm", "udlm", random_backbone(dtype=torch.float32))
+    write_checkpoint(tmp_path / "udlm", "udlm")
     assert "1 sequence" in shell("sample", "udlm", "--num", "1", "--steps", "2", "--out", "tokens.json").out
 
 

@@ -13,22 +13,14 @@ import pytest
 import torch
 
 from tests.killing import kills
-from tokenloom.models.checkpoint import (
-    FILES,
-    GROUPS,
-    Checkpoint,
-    checkpoints,
-    newest_intact,
-    read_checkpoint,
-    write_checkpoint,
-)
+from tokenloom.models.checkpoint import FILES, TENSORS, Checkpoint, newest_intact, read_checkpoint, write_checkpoint
 from tokenloom.support import files
 
 Break = Callable[[Path], object]
 
 
 def example(step: int) -> Checkpoint:
-    tensors = {group: {"weight": torch.full((20_000,), float(step))} for group in GROUPS}
+    tensors = {group: {"weight": torch.full((20_000,), float(step))} for group in TENSORS}
     return Checkpoint(step, tensors, {"best": 1.0})
 
 
@@ -43,8 +35,7 @@ def sealed(path: Path, **changes: bytes) -> None:
 def test_checkpoints_keep_the_newest(tmp_path: Path) -> None:
     for step in (1, 2, 3):
         write_checkpoint(tmp_path, example(step))
-    assert [path.name for path in checkpoints(tmp_path)] == ["step_000000003", "step_000000002"]
-    assert not list(tmp_path.glob(".*"))
+    assert sorted(os.listdir(tmp_path)) == ["step_000000002", "step_000000003"]
     torch.testing.assert_close(read_checkpoint(tmp_path / "step_000000003").tensors, example(3).tensors)
 
 
@@ -109,7 +100,7 @@ def test_a_checkpoint_written_again_and_killed_is_the_old_or_the_new_one(
     if not exchanging:
         monkeypatch.setattr(files, "_exchange", lambda first, second: False)
     old = example(7)
-    new = replace(old, tensors={group: {"weight": torch.ones(20_000)} for group in GROUPS})
+    new = replace(old, tensors={group: {"weight": torch.ones(20_000)} for group in TENSORS})
     write_checkpoint(tmp_path, old)
     for line in kills(lambda: write_checkpoint(tmp_path, new), "support/files.py", stride=4):
         newest, said = newest_intact(tmp_path)
@@ -124,13 +115,12 @@ def test_a_write_that_fails_leaves_the_earlier_checkpoint_intact(tmp_path: Path)
     """A limit of the operating system on file sizes stands in for a full disk: the write itself fails."""
     resource = pytest.importorskip("resource", reason="this system has no limit on file sizes")
     write_checkpoint(tmp_path, example(1))
-    handler, limits = signal.signal(signal.SIGXFSZ, signal.SIG_IGN), resource.getrlimit(resource.RLIMIT_FSIZE)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, limits[1]))
         with pytest.raises(ValueError, match=r"cannot write .*step_000000002: .*; earlier checkpoints are intact"):
             write_checkpoint(tmp_path, example(2))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-        signal.signal(signal.SIGXFSZ, handler)
     assert [path.name for path in tmp_path.iterdir()] == ["step_000000001"]
     read_checkpoint(tmp_path / "step_000000001")

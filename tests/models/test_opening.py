@@ -6,13 +6,13 @@ import pytest
 import torch
 
 import tokenloom as tl
-from tests.models.interop.ddit_reference import random_backbone, write_checkpoint
+from tests.models.interop.ddit_reference import write_checkpoint
 from tokenloom.models.opening import is_foreign
 
 
 @pytest.mark.parametrize("name", ["", "model.safetensors"])
 def test_a_folder_of_another_library_or_its_file_of_weights_is_imported_by_load(name: str, tmp_path: Path) -> None:
-    folder = write_checkpoint(tmp_path / "udlm", "udlm", random_backbone(dtype=torch.float32))
+    folder = write_checkpoint(tmp_path / "udlm", "udlm")
     model = tl.load(folder / name)
     assert model.process == tl.Uniform(11)
     assert model.predicts is tl.LeaveOneOut

@@ -28,7 +28,6 @@ from tokenloom.support import files
 
 FILES = ("config.json", "model.safetensors")
 Config = dict[str, Any]
-Tensors = dict[str, torch.Tensor]
 
 
 def small_model(process: tl.Process | None = None, **changes: Any) -> tl.DiffusionModel:

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import tokenloom as tl
-from tests.models.interop.ddit_reference import random_backbone, write_checkpoint
+from tests.models.interop.ddit_reference import write_checkpoint
 from tests.training.helpers import train
 from tokenloom.models.interop.importing import import_model
 from tokenloom.models.tokenizer import Characters
@@ -21,7 +21,7 @@ ALPHABET = "abcdefghij "
 @pytest.fixture
 def imported(tmp_path: Path) -> Path:
     """A Duo-shaped model of eleven characters, in our own format."""
-    folder = write_checkpoint(tmp_path / "duo", "duo", random_backbone(dtype=torch.float32))
+    folder = write_checkpoint(tmp_path / "duo", "duo")
     model = import_model(folder).model
     model.tokenizer = Characters("".join(sorted(ALPHABET)))
     model.describe(source={"kind": "text", "length": 9, "packing": "wrap"}).save(tmp_path / "native")
@@ -92,6 +92,6 @@ def test_data_that_does_not_fit_the_model_is_refused(imported: Path, text: Path,
 
 
 def test_a_checkpoint_of_another_library_is_imported_first(tmp_path: Path) -> None:
-    folder = write_checkpoint(tmp_path / "duo", "duo", random_backbone(dtype=torch.float32))
+    folder = write_checkpoint(tmp_path / "duo", "duo")
     with pytest.raises(ValueError, match=r"import it first: tokenloom import .*duo --to FOLDER"):
         settings_from(str(folder))

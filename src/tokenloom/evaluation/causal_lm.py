@@ -18,14 +18,13 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from tokenloom.models.interop.importing import is_denoiser
+from tokenloom.models.interop.families import family_of_type
+from tokenloom.models.interop.large import large
+from tokenloom.models.store import stored_config
 from tokenloom.models.tokenizer import END_OF_TEXT
+from tokenloom.models.tokenizer_sources import HUB_NAME
 from tokenloom.support.extras import optional
 from tokenloom.support.hub import hub_or_cache
-from tokenloom.support.reading import read_json
-
-ELEMENTS = 1 << 27
-"""Most logits computed at once (512 MB)."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,8 @@ class CausalLM:
         longest = max((len(ids) for ids in sequences), default=0)
         if longest > self.context:
             raise ValueError(f"{self.name} reads at most {self.context} tokens at once, got a sequence of {longest}")
-        rows = max(1, ELEMENTS // max(1, longest * int(self.model.config.vocab_size)))
+        logits = longest * int(self.model.config.vocab_size)
+        rows = max(1, (1 << 27) // max(1, logits))  # 512 MB of logits at once
         results: list[Tensor] = []
         for start in range(0, len(sequences), rows):
             results += self._batch_nats(sequences[start : start + rows])
@@ -70,15 +70,14 @@ class CausalLM:
 
 
 def is_causal_lm(path: str | Path) -> bool:
-    """Return whether this is a folder of Hugging Face that is not a denoiser, or a GGUF file."""
-    path = Path(path)
+    """Return whether this is a folder of Hugging Face that does not restore tokens, or a GGUF file."""
     if os.path.isfile(path):
-        return path.suffix == ".gguf"
-    try:
-        config = read_json(path / "config.json")
-    except ValueError:
-        return False
-    return isinstance(config, dict) and "model_type" in config and not is_denoiser(config)
+        return Path(path).suffix == ".gguf"
+    config = stored_config(Path(path))
+    named = config.get("architectures")
+    masked = isinstance(named, list) and any("MaskedLM" in str(name) for name in named)
+    denoiser = masked or family_of_type(config) is not None or large(config) is not None
+    return "model_type" in config and not denoiser
 
 
 def load_causal_lm(name: str) -> CausalLM:
@@ -91,7 +90,7 @@ def load_causal_lm(name: str) -> CausalLM:
         raise ValueError(
             f"{name} is not a language model: it holds no config.json of Hugging Face and is not a GGUF file"
         )
-    if not re.fullmatch(r"\w[\w.-]*(/[\w.-]+)?", name):
+    if not re.fullmatch(HUB_NAME, name):
         raise ValueError(f"there is no language model {name}; give a folder, a GGUF file, smollm2 or a name on the Hub")
     return _load(name, name)
 

@@ -19,12 +19,10 @@ from tokenloom.support.files import discard, json_text, replacing, tidy
 from tokenloom.support.reading import file_sum, read_json
 
 MANIFEST, STATE = "manifest.json", "state.json"
-GROUPS = ("model", "ema", "optimiser")
-TENSORS = {group: f"{group}.safetensors" for group in GROUPS}
+TENSORS = {group: f"{group}.safetensors" for group in ("model", "ema", "optimiser")}
 FILES = {STATE, *TENSORS.values()}
 PREFIX = "step_"
-LIMIT = 1 << 20
-"""Bytes of the largest JSON file here."""
+LIMIT = 1 << 20  # bytes of the largest JSON file here
 
 
 @dataclass(frozen=True)
@@ -37,10 +35,10 @@ class Checkpoint:
     state: dict[str, Any]
 
 
-def write_checkpoint(folder: Path, checkpoint: Checkpoint, keep: int = 2) -> Path:
-    """Write a new checkpoint and drop all earlier ones but the newest `keep`; later ones are not this run's to drop."""
+def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> Path:
+    """Write a new checkpoint and keep the one before it; later ones are not this run's to drop."""
     final = folder / f"{PREFIX}{checkpoint.step:09d}"
-    files = {TENSORS[group]: save(checkpoint.tensors[group]) for group in GROUPS}
+    files = {name: save(checkpoint.tensors[group]) for group, name in TENSORS.items()}
     files[STATE] = json_text({"step": checkpoint.step} | checkpoint.state).encode()
     files[MANIFEST] = json_text({name: hashlib.sha256(content).hexdigest() for name, content in files.items()}).encode()
     with replacing(final, "earlier checkpoints are intact, make room and resume") as partial:
@@ -48,7 +46,7 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint, keep: int = 2) -> Pat
         for name, content in files.items():
             (partial / name).write_bytes(content)
     tidy(folder)
-    for old in [path for path in checkpoints(folder) if path.name <= final.name][keep:]:
+    for old in [path for path in checkpoints(folder) if path.name <= final.name][2:]:
         discard(old)
     return final
 

@@ -16,10 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-BACKEND = "inductor"
-"""The code generator of torch.compile."""
-MOST_CODE = 256
-"""Versions of the compiled code that PyTorch keeps before it falls back to the interpreter."""
+BACKEND = "inductor"  # the code generator of torch.compile
+MOST_CODE = 256  # versions of the compiled code that PyTorch keeps before it falls back to the interpreter
 
 _THREAD = local()
 
@@ -41,8 +39,7 @@ def call(module: Any, method: str | None, *arguments: Tensor, **options: Tensor)
 
 @cache
 def _compiled(backend: str) -> Callable[..., Any]:
-    compiled: Callable[..., Any] = torch.compile(run, backend=backend)
-    return compiled
+    return torch.compile(run, backend=backend)
 
 
 def run(module: Any, method: str | None, *arguments: Tensor, **options: Tensor) -> Any:

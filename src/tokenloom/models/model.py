@@ -12,15 +12,7 @@ from torch import Tensor, nn
 from tokenloom.models.network import LinearHead, NetworkCall, check_network, num_outputs, unwrapped
 from tokenloom.models.tokenizer import Tokenizer
 from tokenloom.models.unseen import warn_unseen
-from tokenloom.posteriors import (
-    Asked,
-    Denoiser,
-    LeaveOneOut,
-    OverTokens,
-    Predicted_co,
-    carry_over,
-    check_representation,
-)
+from tokenloom.posteriors import Asked, Denoiser, LeaveOneOut, OverTokens, Predicted_co, carry_over
 from tokenloom.process import Process
 from tokenloom.schedules import Schedule
 from tokenloom.state import Noisy
@@ -55,7 +47,6 @@ class DiffusionModel(nn.Module, Generic[Predicted_co]):
         about: About | None = None,
     ) -> None:
         super().__init__()
-        check_representation(predicts)
         self.network = network
         self.process = process if schedule is None else process.with_schedule(schedule)
         self.predicts = predicts
@@ -133,10 +124,10 @@ class DiffusionModel(nn.Module, Generic[Predicted_co]):
 
     def body(self, noisy: Noisy) -> Tensor:
         """Compute everything but the head; the logits themselves if the network does not split."""
-        shown, call = self.process.network_input(noisy), self.call
-        if call.attribute("reads_evidence", False):
+        shown = self.process.network_input(noisy)
+        if self.reads_evidence:
             shown = replace(shown, evidence=self.process.evidence(noisy))
-        return call.features(shown) if call.splits else call.logits(shown, num_outputs(self.process, self.predicts))
+        return self.call.body(shown, num_outputs(self.process, self.predicts))
 
     def head(self, features: Float[Tensor, "rows features"]) -> Float[Tensor, "rows out"]:
         """Compute logits from the features of some positions."""
@@ -162,9 +153,7 @@ class DiffusionModel(nn.Module, Generic[Predicted_co]):
         """
         if self.reads_evidence:
             warn_unseen(process, self.about, self.length)
-        other: DiffusionModel[Predicted_co] = DiffusionModel(
-            self.network, process, None, self.predicts, self.tokenizer, self.about
-        )
+        other = DiffusionModel(self.network, process, None, self.predicts, self.tokenizer, self.about)
         other.compiled = self.compiled
         return other
 

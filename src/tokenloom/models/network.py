@@ -26,7 +26,7 @@ from torch import Tensor, nn
 
 from tokenloom.models import compiled
 from tokenloom.nn.linear import linear
-from tokenloom.posteriors import LeaveOneOut, Posterior, Score
+from tokenloom.posteriors import LeaveOneOut, Posterior, Score, check_representation
 from tokenloom.process import Process
 from tokenloom.state import NetworkInput
 
@@ -77,38 +77,27 @@ class NetworkCall:
             return False
         return self.network is self.inner or "features_only" in inspect.signature(self.inner.forward).parameters
 
-    def features(self, shown: NetworkInput) -> Tensor:
-        """Compute everything but the head, of a network that splits."""
+    def body(self, shown: NetworkInput, outputs: int) -> Tensor:
+        """Compute the features of every position, or all `outputs` logits if the network does not split."""
         arguments, options = self._arguments(shown)
-        if self.network is not self.inner:
-            features = self.network(*arguments, **options, features_only=True)
+        if self.splits and self.network is not self.inner:
+            found: Tensor = self.network(*arguments, **options, features_only=True)
         else:
-            features = self._call("features", *arguments, **options)
-        expected = list(shown.tokens.shape)
-        if not isinstance(features, Tensor) or list(features.shape[:-1]) != expected:
-            raise ValueError(f"the network's features must have shape {[*expected, 'width']}, {_got(features)}")
-        return features
-
-    def logits(self, shown: NetworkInput, num_outputs: int) -> Tensor:
-        """Compute the logits at every position, checked for their shape."""
-        arguments, options = self._arguments(shown)
-        logits = self._call(None, *arguments, **options)
-        expected = [*shown.tokens.shape, num_outputs]
-        if not isinstance(logits, Tensor) or list(logits.shape) != expected:
-            raise ValueError(
-                f"the network must return logits of shape {expected} for tokens of shape {expected[:2]}, {_got(logits)}"
-            )
-        return logits
+            call = compiled.call if self.compiled else compiled.run
+            found = call(self.network, "features" if self.splits else None, *arguments, **options)
+        asked, shape = list(shown.tokens.shape), list(found.shape) if isinstance(found, Tensor) else []
+        if self.splits and shape[:-1] != asked:
+            raise ValueError(f"the network's features must have shape {[*asked, 'width']}, {_got(found)}")
+        if not self.splits and shape != [*asked, outputs]:
+            expected = f"logits of shape {[*asked, outputs]} for tokens of shape {asked}"
+            raise ValueError(f"the network must return {expected}, {_got(found)}")
+        return found
 
     def head(self, features: Tensor) -> Tensor:
         """Compute logits from the features of some positions, of a network that splits."""
         head = self.inner.head
         logits: Tensor = compiled.call(head, None, features) if self.compiled else linear(head, features)
         return logits
-
-    def _call(self, method: str | None, *arguments: Tensor, **options: Tensor) -> Any:
-        call = compiled.call if self.compiled else compiled.run
-        return call(self.network, method, *arguments, **options)
 
     @property
     def linear_head(self) -> LinearHead | None:
@@ -142,7 +131,8 @@ def num_outputs(process: Process, predicts: type[Posterior]) -> int:
 
 
 def check_network(call: NetworkCall, process: Process, predicts: type[Posterior]) -> None:
-    """Raise if an attribute of the network contradicts the process."""
+    """Raise if an attribute of the network contradicts the process, or what it is said to predict."""
+    check_representation(predicts)
     kind, name, outputs = process.title, predicts.__name__, num_outputs(process, predicts)
     causal, given = call.attribute("causal", process.sequential), call.attribute("num_outputs", outputs)
     if causal and not process.sequential:

@@ -153,7 +153,7 @@ def under(model: DiffusionModel, process: str) -> DiffusionModel:
 
 def foreign(folder: Path) -> str | None:
     """Return a sentence about a folder that another library wrote; None for any other folder."""
-    config = _config(folder)
+    config = stored_config(folder)
     if "process" in config or not {"model_type", "architectures"} & config.keys():
         return None
     named = config.get("architectures")
@@ -222,12 +222,13 @@ def model_folder(path: str | Path) -> Path | None:
     """Find the folder of one of our models from a run, a model folder or a bundled name; None if there is none."""
     root = recover(locate(path))
     for folder in (recover(root / "model"), root):
-        if kind_of(folder / WEIGHTS) == "a file" and "process" in _config(folder):
+        if kind_of(folder / WEIGHTS) == "a file" and "process" in stored_config(folder):
             return folder
     return None
 
 
-def _config(folder: Path) -> dict[str, Any]:
+def stored_config(folder: Path) -> dict[str, Any]:
+    """Read the config.json of a folder, of ours or of another library; empty if it has none that can be read."""
     try:
         config = read_json(folder / CONFIG)
     except ValueError:

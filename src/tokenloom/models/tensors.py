@@ -17,8 +17,7 @@ from torch.overrides import TorchFunctionMode
 
 from tokenloom.support.reading import open_regular
 
-FACTORIES = (torch.empty, torch.zeros, torch.ones, torch.full, torch.rand, torch.randn)
-"""Functions that parameters are made with."""
+FACTORIES = (torch.empty, torch.zeros, torch.ones, torch.full, torch.rand, torch.randn)  # of parameters
 SPARE_TENSORS, SPARE_NUMBERS = 256, 1 << 24
 """Allowance of a constructor beyond four times what it keeps: parts that it replaces, masks, tables."""
 
@@ -57,9 +56,7 @@ class Budget(TorchFunctionMode):
         self.tensors = 4 * len(weights) + SPARE_TENSORS
         self.numbers = 4 * sum(tensor.numel() for tensor in weights.values()) + SPARE_NUMBERS
 
-    def __torch_function__(
-        self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         named = kwargs or {}
         if function in FACTORIES:
             size = args[0] if args and not isinstance(args[0], int) else args or named.get("size", ())

@@ -13,9 +13,6 @@ import torch
 
 from tokenloom.models.protocol import Model
 
-LONG = 0.1
-"""Seconds of a forward pass beyond which threads have enough work to make up for waiting, and timing is not free."""
-
 
 def fastest_threads(seconds: Callable[[], float]) -> tuple[int, float]:
     """Time work on all threads, and on half as many as long as that is faster; return the fewest and their seconds."""
@@ -40,6 +37,6 @@ def fit_threads(model: Model, rows: int, length: int | None) -> None:
         return
     forward = partial(model.logits if model.linear_head is None else model.body, model.process.prior(rows, length))
     forward()  # the first one allocates memory
-    if timeit(forward, number=1) < LONG:
+    if timeit(forward, number=1) < 0.1:  # beyond, they have enough work to make up for waiting, and timing is not free
         threads, _ = fastest_threads(lambda: min(repeat(forward, repeat=3, number=1)))
         torch.set_num_threads(threads)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from safetensors.torch import save_file
 from torch import Tensor
 
@@ -57,35 +58,35 @@ def forward(w: Tensors, x: Tensor, sigma: Tensor, absorbing: Tensor | None = Non
     y = w["vocab_embed.embedding"][x]
     if absorbing is not None:
         pair = torch.cat([y, w["vocab_embed.embedding"][absorbing], (x == absorbing)[..., None].to(dtype)], -1)
-        y = _linear(w, "conditioning_input_mlp.2", _gelu(_linear(w, "conditioning_input_mlp.0", pair)))
+        y = _mlp(w, "conditioning_input_mlp", pair)
     angles = sigma.float()[:, None] * torch.exp(-math.log(10000.0) * torch.arange(128).float() / 128)
     c = torch.cat([torch.cos(angles), torch.sin(angles)], 1).to(dtype)
-    c = _silu(_linear(w, "sigma_map.mlp.2", _silu(_linear(w, "sigma_map.mlp.0", c))))
+    c = F.silu(_linear(w, "sigma_map.mlp.2", F.silu(_linear(w, "sigma_map.mlp.0", c))))
     if label is not None:
-        c = c + _silu(w["cond_map.embedding_table.weight"][label])
+        c = c + F.silu(w["cond_map.embedding_table.weight"][label])
     turn = torch.arange(x.shape[1]).float()[:, None] * 10000 ** (-torch.arange(0, e, 2).float() / e)
     cos, sin = (torch.cat([part, part], -1).to(dtype) for part in (turn.cos(), turn.sin()))
     for name in (f"blocks.{i}" for i in range(N)):
         m = _linear(w, f"{name}.adaLN_modulation", c)[:, None].chunk(6, -1)
-        z = _norm(y, w[f"{name}.norm1.weight"]) * (1 + m[1]) + m[0]
+        z = F.layer_norm(y, (D,), w[f"{name}.norm1.weight"]) * (1 + m[1]) + m[0]
         q, k, v = (z @ w[f"{name}.attn_qkv.weight"].T).view(*x.shape, 3, H, e).unbind(2)
         q, k = (part * cos[:, None] + _turned(part) * sin[:, None] for part in (q, k))
         weights = torch.softmax(torch.einsum("blhe,bmhe->bhlm", q, k) / math.sqrt(e), -1)
         mixed = torch.einsum("bhlm,bmhe->blhe", weights, v).reshape(*x.shape, D)
         y = y + m[2] * (mixed @ w[f"{name}.attn_out.weight"].T)
-        z = _norm(y, w[f"{name}.norm2.weight"]) * (1 + m[4]) + m[3]
-        y = y + m[5] * _linear(w, f"{name}.mlp.2", _gelu(_linear(w, f"{name}.mlp.0", z)))
+        z = F.layer_norm(y, (D,), w[f"{name}.norm2.weight"]) * (1 + m[4]) + m[3]
+        y = y + m[5] * _mlp(w, f"{name}.mlp", z)
     shift, scale = _linear(w, "output_layer.adaLN_modulation", c)[:, None].chunk(2, -1)
-    return _linear(w, "output_layer.linear", _norm(y, w["output_layer.norm_final.weight"]) * (1 + scale) + shift)
+    y = F.layer_norm(y, (D,), w["output_layer.norm_final.weight"])
+    return _linear(w, "output_layer.linear", y * (1 + scale) + shift)
 
 
 def _linear(w: Tensors, name: str, x: Tensor) -> Tensor:
     return x @ w[f"{name}.weight"].T + w[f"{name}.bias"]
 
 
-def _norm(x: Tensor, weight: Tensor) -> Tensor:
-    centred = x - x.mean(-1, keepdim=True)
-    return centred / (centred.square().mean(-1, keepdim=True) + 1e-5).sqrt() * weight
+def _mlp(w: Tensors, name: str, x: Tensor) -> Tensor:
+    return _linear(w, f"{name}.2", F.gelu(_linear(w, f"{name}.0", x), approximate="tanh"))
 
 
 def _turned(x: Tensor) -> Tensor:
@@ -93,15 +94,9 @@ def _turned(x: Tensor) -> Tensor:
     return torch.cat([-second, first], -1)
 
 
-def _silu(x: Tensor) -> Tensor:
-    return x / (1 + torch.exp(-x))
-
-
-def _gelu(x: Tensor) -> Tensor:
-    return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
-
-
 HF: dict[str, Any] = {"hidden_dim": D, "n_blocks": N, "n_heads": H, "cond_dim": C, "model_length": 9, "dropout": 0.1}
+MODEL: dict[str, Any] = {"hidden_size": D, "n_blocks": N, "n_heads": H, "cond_dim": C, "length": 9, "dropout": 0.1}
+"""The sizes in a config.json on the Hub, and those in the config of a training run."""
 
 
 def config_of(family: str, rows: int = V) -> dict[str, Any]:
@@ -110,8 +105,7 @@ def config_of(family: str, rows: int = V) -> dict[str, Any]:
         names = {"hidden_size": D, "num_hidden_layers": N, "num_attention_heads": H, "timestep_cond_dim": C}
         return names | {"max_seq_len": 9, "vocab_size": rows, "model_type": "dit", "p_uniform": 0.0, "t_eps": 1e-4}
     if family == "sedd":
-        model = {"hidden_size": D, "cond_dim": C, "length": 9, "n_blocks": N, "n_heads": H, "dropout": 0.1}
-        return {"tokens": rows - 1, "graph": {"type": "absorb"}, "noise": {"type": "loglinear"}, "model": model}
+        return {"tokens": rows - 1, "graph": {"type": "absorb"}, "noise": {"type": "loglinear"}, "model": MODEL}
     extra: dict[str, dict[str, Any]] = {
         "mdlm": {"time_conditioning": False},
         "bd3lm": {"block_size": 9},
@@ -120,10 +114,11 @@ def config_of(family: str, rows: int = V) -> dict[str, Any]:
     return HF | {"vocab_size": rows, "model_type": family} | extra.get(family, {})
 
 
-def write_checkpoint(folder: Path, family: str, tensors: Tensors, prefix: str = "backbone.", **config: Any) -> Path:
+def write_checkpoint(folder: Path, family: str, tensors: Tensors | None = None, **config: Any) -> Path:
     """A folder as on the Hub."""
     folder.mkdir(parents=True, exist_ok=True)
-    rows = len(tensors["vocab_embed.embedding"])
+    tensors = random_backbone(dtype=torch.float32) if tensors is None else tensors
+    rows, prefix = len(tensors["vocab_embed.embedding"]), "" if family in ("sedd", "gidd") else "backbone."
     save_file({prefix + name: value.contiguous() for name, value in tensors.items()}, folder / "model.safetensors")
     (folder / "config.json").write_text(json.dumps(config_of(family, rows) | config))
     return folder

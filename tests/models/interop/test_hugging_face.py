@@ -186,10 +186,10 @@ def test_names_of_special_tokens_are_read_from_the_files_beside_them(tmp_path: P
     words = ["<unk>", "hide", "begin", "stop", "a", "b"]
     (tmp_path / "special_tokens_map.json").write_text(json.dumps({"mask_token": {"content": "hide"}}))
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({"cls_token": "begin", "eos_token": "stop"}))
-    found = read_vocabulary(symbols(words), tmp_path, {}, 8)
-    assert (found.mask, found.first, found.last) == (1, 2, 3)
-    assert found.special.tolist() == [True] * 4 + [False] * 4
-    assert found.nameless.tolist() == [False] * 6 + [True] * 2
+    for specials, forbidden in ((True, [0, 1, 2, 3, 6, 7]), (False, [1, 6, 7])):  # the last two have no token
+        found = read_vocabulary(symbols(words), tmp_path, {}, 8, (), specials)
+        assert (found.mask, found.first, found.last) == (1, 2, 3)
+        assert found.forbidden.nonzero().flatten().tolist() == forbidden
 
 
 def test_a_folder_with_two_vocabularies_is_ambiguous(bert: Path) -> None:

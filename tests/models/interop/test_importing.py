@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 import tokenloom as tl
-from tests.models.interop.ddit_reference import H, N, V, forward, random_backbone, write_checkpoint
+from tests.models.interop.ddit_reference import MODEL, V, forward, random_backbone, write_checkpoint
 from tokenloom.models.interop.importing import import_model
 from tokenloom.models.store import load_model
 from tokenloom.state import Noisy
@@ -26,28 +26,27 @@ def state_of(model: tl.DiffusionModel, tokens: Tensor = TOKENS) -> Noisy:
 
 @torch.no_grad()
 def raw_logits(model: tl.DiffusionModel, absorbing: Tensor | None = None) -> Tensor:
-    noisy = replace(state_of(model), aux=absorbing)
-    return model.call.logits(model.process.network_input(noisy), model.process.vocab_size)
+    return model.logits(replace(state_of(model), aux=absorbing))
 
 
 CASES = [
-    ("mdlm", "backbone.", {}, tl.Masked(K), tl.Denoiser, "zero"),
-    ("mdlm", "backbone.", {"time_conditioning": True}, tl.Masked(K), tl.Denoiser, "sigma"),
-    ("bd3lm", "backbone.", {}, tl.Masked(K), tl.Denoiser, "zero"),
-    ("udlm", "backbone.", {}, tl.Uniform(V), tl.LeaveOneOut, "sigma"),
-    ("duo", "backbone.", {"model_type": "DUO"}, tl.Uniform(V), tl.LeaveOneOut, "sigma"),
-    ("sedd", "", {}, tl.Masked(K), tl.Denoiser, "sigma"),
-    ("gidd", "", {}, tl.Masked(K, schedule=tl.LinearSchedule(0.0)), tl.Denoiser, "time"),
-    ("gidd", "", {"p_uniform": 0.1}, tl.Hybrid(K, p_uniform=0.1), tl.LeaveOneOut, "time"),
+    ("mdlm", {}, tl.Masked(K), tl.Denoiser, "zero"),
+    ("mdlm", {"time_conditioning": True}, tl.Masked(K), tl.Denoiser, "sigma"),
+    ("bd3lm", {}, tl.Masked(K), tl.Denoiser, "zero"),
+    ("udlm", {}, tl.Uniform(V), tl.LeaveOneOut, "sigma"),
+    ("duo", {"model_type": "DUO"}, tl.Uniform(V), tl.LeaveOneOut, "sigma"),
+    ("sedd", {}, tl.Masked(K), tl.Denoiser, "sigma"),
+    ("gidd", {}, tl.Masked(K, schedule=tl.LinearSchedule(0.0)), tl.Denoiser, "time"),
+    ("gidd", {"p_uniform": 0.1}, tl.Hybrid(K, p_uniform=0.1), tl.LeaveOneOut, "time"),
 ]
 
 
-@pytest.mark.parametrize(("family", "prefix", "config", "process", "predicts", "clock"), CASES)
+@pytest.mark.parametrize(("family", "config", "process", "predicts", "clock"), CASES)
 def test_a_family_becomes_a_native_model_with_the_logits_of_the_original(
-    tmp_path: Path, family: str, prefix: str, config: dict[str, Any], process: Any, predicts: Any, clock: str
+    tmp_path: Path, family: str, config: dict[str, Any], process: Any, predicts: Any, clock: str
 ) -> None:
     tensors = random_backbone(dtype=torch.float32)
-    model = import_model(write_checkpoint(tmp_path / family, family, tensors, prefix, **config)).model
+    model = import_model(write_checkpoint(tmp_path / family, family, tensors, **config)).model
     assert model.process == process
     assert model.predicts is predicts
     times = {"zero": torch.zeros(4), "time": TIMES.clamp(1e-4, 1 - 1e-4), "sigma": -process.alpha(TIMES.double()).log()}
@@ -146,7 +145,6 @@ PAPER = [
     ({"name": "audm"}, "shared_mlp", tl.AbsorbingUniform(V), tl.Denoiser),
     ({"name": "reaudm"}, "shared_mlp", tl.AbsorbingUniform(V), tl.Denoiser),
 ]
-MODEL = {"hidden_size": 32, "n_blocks": N, "n_heads": H, "cond_dim": 16, "length": 9, "dropout": 0.1}
 
 
 @pytest.mark.parametrize(("algorithm", "fusion", "process", "predicts"), PAPER)
@@ -204,7 +202,7 @@ def test_lightning_checkpoints_of_other_repositories_are_recognised(
 
 
 def test_a_distilled_model_is_imported_with_a_warning(tmp_path: Path) -> None:
-    found = import_model(write_checkpoint(tmp_path / "duo-distilled", "duo", random_backbone(dtype=torch.float32)))
+    found = import_model(write_checkpoint(tmp_path / "duo-distilled", "duo"))
     for warning in (found.report["beware 1"], (found.model.about.origin or {})["notes"][0]):
         assert "its bound means nothing" in warning
 
@@ -228,14 +226,12 @@ def test_a_distilled_model_is_imported_with_a_warning(tmp_path: Path) -> None:
 def test_a_config_or_a_tokenizer_that_does_not_fit_is_refused(
     tmp_path: Path, family: str, change: dict[str, Any], sentence: str
 ) -> None:
-    prefix = "" if family in ("sedd", "gidd") else "backbone."
-    folder = write_checkpoint(tmp_path / family, family, random_backbone(dtype=torch.float32), prefix, **change)
     with pytest.raises(ValueError, match=sentence):
-        import_model(folder, tokenizer="bytes")
+        import_model(write_checkpoint(tmp_path / family, family, **change), tokenizer="bytes")
 
 
 def test_a_truncated_file_an_empty_folder_and_a_pickle_without_tensors_are_sentences(tmp_path: Path) -> None:
-    folder = write_checkpoint(tmp_path / "mdlm", "mdlm", random_backbone())
+    folder = write_checkpoint(tmp_path / "mdlm", "mdlm")
     path = folder / "model.safetensors"
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(ValueError, match=r"mdlm cannot be imported: model\.safetensors is not a safetensors file"):

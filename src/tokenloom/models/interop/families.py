@@ -87,8 +87,7 @@ def family_of_type(config: Config) -> str | None:
 
 def detect(config: Config, prefix: str) -> str:
     """Return the family of a config, whose backbone has tensors under `prefix`."""
-    found = family_of_type(config)
-    if found is not None:
+    if (found := family_of_type(config)) is not None:
         return found
     algorithm, name = (str(_first(config, key) or "").lower() for key in ("algo.name", "parameterization"))
     if algorithm:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from tokenloom.cells import Masked
 from tokenloom.models.interop.ddit import Tensors
-from tokenloom.models.interop.families import Plan
+from tokenloom.models.interop.families import Config, Plan
 from tokenloom.models.interop.large import Large, large
 from tokenloom.models.interop.source import Content
 from tokenloom.models.interop.vocabulary import Named, Vocabulary, read_vocabulary, tokenizer_of
@@ -40,7 +40,6 @@ COMPUTED = re.compile(r"\.(position_ids|token_type_ids|inv_freq)$")
 """Buffers that a network computes for itself."""
 LONGEST = 4096
 """The longest sequence of a large network, unless another is asked for; most were trained on no longer ones."""
-TOLERANCE = 1e-3
 
 
 def read_hugging_face(
@@ -54,10 +53,8 @@ def read_hugging_face(
     found = known or Large(str(config["model_type"]), config)
     size = PretrainedConfig(found.architecture).vocab_size
     words = tokenizer_of(tokenizer, folder, size)
-    vocabulary = read_vocabulary(words, folder, config, size)
-    if vocabulary.mask is None:
-        raise ValueError("no mask token was found, nor mask_token_id in config.json; name the model's own tokenizer")
-    forbidden = _forbidden(vocabulary, words, allow, specials=known is None)
+    vocabulary = read_vocabulary(words, folder, config, size, allow, specials=known is None)
+    forbidden = vocabulary.forbidden
     shape: PretrainedConfig
     kind: type[Pretrained]
     if known is None:
@@ -84,7 +81,7 @@ def read_hugging_face(
     return Plan(found.family, process, Denoiser, why, {}, "wrap", found.notes), network, words, report
 
 
-def _check_masked_lm(config: dict[str, Any], vocabulary: Vocabulary) -> None:
+def _check_masked_lm(config: Config, vocabulary: Vocabulary) -> None:
     """Raise unless a config is that of a masked language model, and its vocabulary has a frame."""
     kind, names = config["model_type"], optional("transformers", "evaluate").models.auto.modeling_auto
     if config.get("is_encoder_decoder") or config.get("is_decoder"):
@@ -109,18 +106,6 @@ def _type_of(tensors: Tensors) -> str:
     if found is None:
         raise ValueError(f"config.json has no model_type, and no tensor says it, as in {next(iter(tensors), None)}")
     return found
-
-
-def _forbidden(vocabulary: Vocabulary, tokenizer: Tokenizer | None, allow: tuple[str, ...], specials: bool) -> Tensor:
-    """Flag the ids that are never predicted: the mask, rows without a token and, with `specials`, special tokens."""
-    flags = vocabulary.nameless | vocabulary.special if specials else vocabulary.nameless.clone()
-    for name in allow:
-        ids = [] if tokenizer is None else tokenizer.encode(name)
-        if len(ids) != 1:
-            raise ValueError(f"{name!r} is not one token of the tokenizer, so it cannot be allowed")
-        flags[ids] = False
-    flags[vocabulary.mask] = True
-    return flags
 
 
 def load_by_name(model: Any, tensors: Tensors) -> list[str]:
@@ -165,7 +150,7 @@ def split(kind: type[Pretrained], shape: PretrainedConfig, forbidden: Tensor, pr
     expected = _untouched(shape, pretrained, tokens)
     network = kind(shape, forbidden, pretrained)
     worst = float((network(tokens, torch.zeros(1)) - expected)[..., text].abs().max())
-    if not worst <= TOLERANCE * (1 + float(expected.abs().max())):
+    if not worst <= 1e-3 * (1 + float(expected.abs().max())):
         kind_name = type(pretrained).__name__
         raise ValueError(f"{kind_name} does more to its logits than a linear map: split, they differ by {worst:.2g}")
     return network

@@ -13,15 +13,13 @@ from typing import Any
 from torch import Tensor
 
 from tokenloom.models.interop.ddit import EMBEDDING, LABELS, averaged, measure, parameters, strip_prefix, to_dit
-from tokenloom.models.interop.families import FAMILIES, TOKENIZERS, Plan, detect, dropout, family_of_type, plan_of
+from tokenloom.models.interop.families import FAMILIES, TOKENIZERS, Plan, detect, dropout, plan_of
 from tokenloom.models.interop.hugging_face import Parts, read_hugging_face
-from tokenloom.models.interop.large import large
 from tokenloom.models.interop.source import Content, Located, locate_source, read_content
 from tokenloom.models.interop.vocabulary import Named, tokenizer_of
 from tokenloom.models.model import DiffusionModel
 from tokenloom.models.tokenizer import Tokenizer, with_special_token
 from tokenloom.models.tokenizer_sources import build_tokenizer
-from tokenloom.nn.base import Network
 from tokenloom.nn.networks import DiT
 from tokenloom.nn.transformer import TransformerConfig
 from tokenloom.process import Process
@@ -64,22 +62,14 @@ def import_model(
             parts = read_hugging_face(located.folder, content, tokenizer, length, allow)
         else:
             parts = _read_ddit(located, content, average, family, label, tokenizer)
-        return _finish(located, *parts)
+        return _finish(located, parts)
     except ValueError as error:
         raise ValueError(f"{located.name} cannot be imported: {error}") from error
 
 
-def is_denoiser(config: dict[str, Any]) -> bool:
-    """Return whether a config.json is that of a model that restores tokens, rather than predicts the next."""
-    named = config.get("architectures")
-    masked = isinstance(named, list) and any("MaskedLM" in str(name) for name in named)
-    return masked or family_of_type(config) is not None or large(config) is not None
-
-
-def _finish(
-    located: Located, plan: Plan, network: Network, tokenizer: Tokenizer | None, report: dict[str, str]
-) -> Imported:
-    """Build the model; `report` holds the rows that depend on the kind of network."""
+def _finish(located: Located, parts: Parts) -> Imported:
+    """Build the model; the parts hold the rows of the report that depend on the kind of network."""
+    plan, network, tokenizer, report = parts
     sums = [file_sum(path) for path in located.weights]
     origin: dict[str, Any] = {
         "family": plan.family,
@@ -120,11 +110,15 @@ def _read_ddit(
     network = DiT(config)
     network.load_state_dict(to_dit(weights, config, label))
     known = TOKENIZERS.get(whole.num_states, "")
-    words, notes = _tokenizer(tokenizer, located.folder, plan, known)
-    endless = words is not None and words.end_of_sequence is None  # only "wrap" packs rows without an end
-    packing = "wrap" if endless else plan.packing
+    words = _tokenizer(tokenizer, located.folder, plan, known)
+    notes, packing = plan.notes, plan.packing
+    if words is None:
+        what = f"its tokenizer {known} could not be found" if known else "it has no tokenizer"
+        notes = (*notes, f"{what}; name one with --tokenizer")
+    elif words.end_of_sequence is None:
+        packing = "wrap"  # the only one that packs rows without an end
     stored = "moving average" if shadow is not None else "as stored" if content.average is None else "raw"
-    plan = replace(plan, packing=packing, notes=(*plan.notes, *notes), weights=stored, tokenizer=known)
+    plan = replace(plan, packing=packing, notes=notes, weights=stored, tokenizer=known)
     report = _report(plan.process, config, whole.num_states, parameters(weights))
     return plan, network, words, report | {"ignored": f"prefix {prefix!r}, buffers of the rotary angles"}
 
@@ -147,15 +141,12 @@ def _report(process: Process, config: TransformerConfig, rows: int, weights: dic
     }
 
 
-def _tokenizer(given: Named, folder: Path, plan: Plan, known: str) -> tuple[Tokenizer | None, tuple[str, ...]]:
-    """Return the tokenizer that was named, that of the folder or the `known` one; None with a note if none is."""
+def _tokenizer(given: Named, folder: Path, plan: Plan, known: str) -> Tokenizer | None:
+    """Return the tokenizer that was named, that of the folder or the `known` one."""
     found = tokenizer_of(given, folder, plan.process.input_states)
     if found is None and known:
         with suppress(ValueError):
             found = build_tokenizer(known, ())
-    if found is None:
-        what = f"its tokenizer {known} could not be found" if known else "it has no tokenizer"
-        return None, (f"{what}; name one with --tokenizer",)
-    if found.vocab_size == plan.process.vocab_size - 1 and plan.family.startswith("Duo"):
-        found = with_special_token(found, "[PAD]")  # Duo's one token more, to pad with
-    return found, ()
+    if found is not None and found.vocab_size == plan.process.vocab_size - 1 and plan.family.startswith("Duo"):
+        return with_special_token(found, "[PAD]")  # Duo's one token more, to pad with
+    return found

@@ -107,21 +107,12 @@ def read_content(located: Located) -> Content:
     tensors = {str(name): value for name, value in inner.items() if isinstance(value, Tensor)}
     if not tensors:
         raise ValueError(f"{first} holds no tensors")
-    return Content(_stored_config(content) | config, tensors, _stored_average(content))
-
-
-def _stored_config(content: dict[str, Any]) -> dict[str, Any]:
-    """Return the config of the run that a Lightning checkpoint carries."""
-    stored = plain(content.get("hyper_parameters")) or {}
-    config = stored.pop("config", None) if isinstance(stored, dict) else None
-    return {**stored, **config} if isinstance(config, dict) else {}
-
-
-def _stored_average(content: dict[str, Any]) -> list[Tensor] | None:
-    stored = content.get("ema")
-    if not isinstance(stored, dict):
-        return None
-    average = stored.get("shadow_params")
+    stored = plain(content.get("hyper_parameters")) or {}  # the config of its run, if Lightning wrote it
+    own = stored.pop("config", None) if isinstance(stored, dict) else None
+    config = (stored | own if isinstance(own, dict) else {}) | config
+    if not isinstance(content.get("ema"), dict):
+        return Content(config, tensors)
+    average = content["ema"].get("shadow_params")
     if not isinstance(average, list) or not all(isinstance(value, Tensor) for value in average):
         raise ValueError("its moving average (ema.shadow_params) is not a list of tensors; import the raw weights")
-    return average
+    return Content(config, tensors, average)

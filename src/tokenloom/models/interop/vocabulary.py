@@ -6,12 +6,12 @@ The names of special tokens are read from the files beside a model; without them
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from jaxtyping import Bool
 from torch import Tensor
 
+from tokenloom.models.interop.families import Config
 from tokenloom.models.tokenizer import Subwords, Tokenizer
 from tokenloom.models.tokenizer_sources import FILES, build_tokenizer, load_tokenizer
 from tokenloom.support.extras import optional
@@ -29,16 +29,12 @@ NEVER_USED = re.compile(r"\[unused\d+\]|madeupword\d+|<null_\d+>")
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Ids that stand for something other than text: the mask, and the tokens before and behind a sequence.
+    """The mask, the tokens before and behind a sequence, and flags of the ids that are never predicted."""
 
-    `special` flags names of roles and words that were never used, `nameless` flags rows without a token.
-    """
-
-    mask: int | None
+    mask: int
     first: int | None
     last: int | None
-    special: Bool[Tensor, "vocab"]
-    nameless: Bool[Tensor, "vocab"]
+    forbidden: Bool[Tensor, "vocab"]
 
 
 def tokenizer_of(given: Named, folder: Path, most: int) -> Tokenizer | None:
@@ -80,8 +76,14 @@ def symbols(words: list[str]) -> Subwords:
     return Subwords(tokenizer.to_str())
 
 
-def read_vocabulary(tokenizer: Tokenizer | None, folder: Path, config: dict[str, Any], size: int) -> Vocabulary:
-    """Find the roles of ids 0..size - 1, from the tokenizer, the files beside it and the config."""
+def read_vocabulary(
+    tokenizer: Tokenizer | None, folder: Path, config: Config, size: int, allow: tuple[str, ...], specials: bool
+) -> Vocabulary:
+    """Find the roles of ids 0..size - 1, from the tokenizer, the files beside it and the config.
+
+    Never predicted are the mask, rows without a token and, with `specials`, the names of roles and words that were
+    never used, except those that `allow` names.
+    """
     ids: dict[str, int] = {}
     marked: list[int] = []
     if isinstance(tokenizer, Subwords):
@@ -89,10 +91,9 @@ def read_vocabulary(tokenizer: Tokenizer | None, folder: Path, config: dict[str,
         marked = [id for id, token in tokenizer.backend.get_added_tokens_decoder().items() if token.special]
     roles = _roles(folder)
     names = {name for name in ids if SPECIAL.fullmatch(name) or NEVER_USED.fullmatch(name)} | set(roles.values())
-    special, nameless = (torch.zeros(size, dtype=torch.bool) for _ in range(2))
-    special[[*marked, *(ids[name] for name in names if name in ids)]] = True
-    if ids:
-        nameless[sorted(set(range(size)) - set(ids.values()))] = True
+    never = set(range(size)) - set(ids.values()) if ids else set()
+    if specials:
+        never |= {*marked, *(ids[name] for name in names if name in ids)}
 
     def find(keys: tuple[str, ...], customary: tuple[str, ...]) -> int | None:
         said = [ids[roles[key]] for key in keys if roles.get(key) in ids]
@@ -101,7 +102,16 @@ def read_vocabulary(tokenizer: Tokenizer | None, folder: Path, config: dict[str,
         return next((id for id in (*said, *known, *stored) if 0 <= id < size), None)
 
     mask, first = find(("mask_token",), MASKS), find(("cls_token", "bos_token"), FIRSTS)
-    return Vocabulary(mask, first, find(("sep_token", "eos_token"), LASTS), special, nameless)
+    if mask is None:
+        raise ValueError("no mask token was found, nor mask_token_id in config.json; name the model's own tokenizer")
+    for name in allow:
+        allowed = [] if tokenizer is None else tokenizer.encode(name)
+        if len(allowed) != 1:
+            raise ValueError(f"{name!r} is not one token of the tokenizer, so it cannot be allowed")
+        never -= {*allowed}
+    forbidden = torch.zeros(size, dtype=torch.bool)
+    forbidden[[*never, mask]] = True
+    return Vocabulary(mask, first, find(("sep_token", "eos_token"), LASTS), forbidden)
 
 
 def _roles(folder: Path) -> dict[str, str]:
