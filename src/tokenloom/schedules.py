@@ -13,7 +13,7 @@ What `eps` and the training-time floor mean for the bound.  The negative evidenc
   (eps + (1 - eps)/K) log(1 + (K - 1) eps) + (1 - eps)(1 - 1/K) log(1 - eps).  With an absorbing state that term is
   infinite for any eps > 0; the chain that is really sampled loses the last eps in one jump at t = 1, which costs the
   slice of the integral over alpha in [0, eps]: eps times the cross-entropy at t = 1.
-  Both vanish with eps = 0.  A bound quoted without its term is not a bound (`objectives/nelbo.py`).
+  Both vanish with eps = 0.  A bound quoted without its term is not a bound (`objectives/prior_term.py`).
 * The floor of training times (t drawn from [floor, 1]) leaves out the integral over [0, floor), which is not negative.
   What remains is an estimate *below* the bound.  Training may use a floor; a reported bound integrates from 0.  For a
   denoiser with finite logits that integral is infinite wherever noise can produce a data token; there a bound ends in a

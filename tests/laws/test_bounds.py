@@ -12,7 +12,8 @@ from tests.laws import exact_cases as exact
 from tests.laws.grid import P0, TABLES, K, L
 from tests.laws.helpers import assert_close
 from tokenloom.objectives import FiniteStep, JumpNELBO, MarkovNELBO, Objective, PriorTerm, RateNELBO
-from tokenloom.objectives.nelbo import Bound, needs_no_network
+from tokenloom.objectives.nelbo import Bound
+from tokenloom.objectives.prior_term import needs_no_network
 from tokenloom.posteriors import Posterior
 
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 import tokenloom as tl
 from tests.statistics import assert_frequencies, sequence_counts
-from tokenloom.objectives.time_integral import corrupted_given, some_lost
+from tokenloom.objectives.lost_tokens import corrupted_given, some_lost
 
 DRAWS = 60_000
 LOST = torch.tensor(list(itertools.product([False, True], repeat=3)))

@@ -24,7 +24,7 @@ from tokenloom.drawing.randomness import Randomness
 from tokenloom.models.network import LinearHead
 from tokenloom.models.protocol import Model
 from tokenloom.objectives.base import Objective
-from tokenloom.objectives.nelbo import PriorTerm
+from tokenloom.objectives.prior_term import PriorTerm
 from tokenloom.posteriors import Denoiser
 from tokenloom.state import Noisy
 from tokenloom.support.checks import check_batch

@@ -26,15 +26,10 @@ from tokenloom.objectives.base import Objective
 from tokenloom.objectives.cross_entropy import CrossEntropy
 from tokenloom.objectives.grouped_ratio import grouped_ratio
 from tokenloom.objectives.head_loss import loss_at
-from tokenloom.objectives.nelbo import Bound, PriorTerm, needs_no_network
-from tokenloom.objectives.time_integral import (
-    Times,
-    corrupted_given,
-    group_levels,
-    group_size,
-    keeping_times,
-    losing_times,
-)
+from tokenloom.objectives.lost_tokens import corrupted_given
+from tokenloom.objectives.nelbo import Bound
+from tokenloom.objectives.prior_term import PriorTerm, needs_no_network
+from tokenloom.objectives.time_integral import Times, group_levels, group_size, keeping_times, losing_times
 from tokenloom.process import Process
 from tokenloom.support.memory import check_memory
 from tokenloom.support.typed import checked

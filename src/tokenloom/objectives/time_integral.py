@@ -1,9 +1,9 @@
-r"""The integral of a bound over time, by random times and by states that are drawn with some token lost.
+r"""The integral of a bound over time by random times.
 
     int E[loss of x_t] dt over 1 - alpha_t from eps to 1 - alpha_1,      one number X_i per sequence.
 
 Near t = 0 a token is lost with probability about t and then costs 1/t: losses that are rare and large, which a small
-sample misses with an error bar too short.  So the loss is split by what is lost, F the free positions,
+sample misses with an error bar too short.  So the loss is split by what `lost_tokens.py` draws, F the free positions,
 
     E[loss] = alpha^F loss(x_0) + (1 - alpha^F) E[loss | some token is lost],
 
@@ -23,17 +23,13 @@ Every X_i is unbiased, rows of a group depend on one another, groups do not: `gr
 """
 
 import math
-from dataclasses import replace
 from typing import Literal
 
 import torch
 from torch import Generator
 
-from tokenloom.couplings.transition_times import TransitionTimes
-from tokenloom.drawing.randomness import Randomness, uniform_pair
 from tokenloom.process import Process
-from tokenloom.state import Noisy
-from tokenloom.types import Flags, PerPosition, PerRow, Tokens
+from tokenloom.types import PerPosition, PerRow
 
 Times = Literal["antithetic", "stratified"]
 STRATA = 8
@@ -72,41 +68,3 @@ def keeping_times(u: PerRow, eps: float, free: PerRow, process: Process) -> tupl
     t = process.masses.time_at_lost(-torch.expm1(power.log() / (free + 1))).clamp(0, 1)
     density = (free + 1) * power ** (free / (free + 1)) / (most - least)
     return t, 1 / (density * -process.alpha_prime(t))
-
-
-def corrupted_given(
-    process: Process, x_0: Tokens, t: PerRow, some: bool, generator: Randomness | None, given: Flags | None
-) -> tuple[Noisy, PerRow]:
-    """Draw x_t given that `some` token is lost, else given that none is; return the probability of that too."""
-    timed = isinstance(process.coupling, TransitionTimes)
-    state = Noisy(x_0, t, process.alpha(t), None if timed else process.auxiliary(x_0, generator), given)
-    branch, token = uniform_pair(x_0, generator)
-    kept = state.alpha_t[:, None].expand(x_0.shape) if timed else process.path.remains(process, state)
-    hazard = -(kept if given is None else kept.masked_fill(given, 1)).log()
-    if some:
-        lost, probability = some_lost(branch, hazard)
-    else:
-        lost, probability = torch.zeros_like(x_0, dtype=torch.bool), torch.exp(-hazard.sum(-1))
-    if isinstance(process.coupling, TransitionTimes):
-        state = replace(state, aux=process.coupling.times_of(process, state, lost, generator))
-    return replace(state, tokens=torch.where(lost, process.law(state).draw(token), x_0)), probability
-
-
-def some_lost(numbers: PerPosition, hazard: PerPosition) -> tuple[Flags, PerRow]:
-    """Flag the tokens whose clocks ring before 1, at least one per row, and return the probability of one at all.
-
-    Token l is lost with probability 1 - kept_l, which is to say that a clock of rate h_l = -log kept_l rings before 1.
-    The first clock of a row has the rate H = sum_l h_l, so
-
-        P(none is lost) = exp(-H),      P(some are) = 1 - exp(-H).
-
-    Given that some are, the first clock rings at -log(1 - c P(some)) / H with c uniform, and the others run on from
-    there: all clocks are shifted alike.
-    """
-    clocks = torch.where(hazard > 0, -torch.log1p(-numbers) / hazard, torch.inf)
-    first, total = clocks.amin(-1, keepdim=True), hazard.sum(-1, keepdim=True)
-    some = -torch.expm1(-total)
-    early = -torch.log1p(torch.expm1(-total * first) * some) / total
-    early = torch.where(total.isfinite(), early, first)  # some token is lost in any case
-    lost = (clocks - first + early < 1) | (clocks == first)  # rounding may put the first one at 1
-    return lost & (hazard > 0), some.squeeze(-1)

@@ -19,7 +19,8 @@ from tokenloom.models.protocol import Model
 from tokenloom.samplers.evaluator import Until
 from tokenloom.samplers.given import GivenTokens, ShowGiven
 from tokenloom.samplers.kernel import CORRECTORS, PREDICTORS, Corrector, Predictor, restore
-from tokenloom.samplers.predictors.ancestral import Ancestral, Autoregressive
+from tokenloom.samplers.predictors.ancestral import Ancestral
+from tokenloom.samplers.predictors.autoregressive import Autoregressive
 from tokenloom.samplers.run import OnStep, Run, Samples
 from tokenloom.state import Noisy
 from tokenloom.support.typed import checked

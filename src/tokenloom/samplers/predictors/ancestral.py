@@ -8,20 +8,15 @@ whichever the model predicts.  AUDM has its U fixed here (`alg:audm-sampler`), a
 
 The weight of staying is least where the prediction has no mass on x_t.  That bound is known beforehand, so most
 positions are settled by their first uniform number and only the others are predicted.
-
-A causal model goes from left to right instead.
 """
 
 from dataclasses import dataclass
 from typing import Literal
 
-import torch
-
 from tokenloom.couplings.steps import bridge, stay_bound
-from tokenloom.drawing.randomness import Randomness, uniform
+from tokenloom.drawing.randomness import Randomness
 from tokenloom.models.protocol import Model
 from tokenloom.posteriors import Denoiser, LeaveOneOut, OverTokens
-from tokenloom.process import Process
 from tokenloom.samplers.evaluator import Evaluator
 from tokenloom.samplers.kernel import PREDICTORS, Predictor, uniform_pair
 from tokenloom.state import Noisy
@@ -53,34 +48,3 @@ class Ancestral(Predictor):
         local = evaluate(noisy).at(branch >= stay_bound(process, noisy, s), kind)
         law = bridge(process, local.noisy, local.of_row(s), local.posterior)
         return process.move_to(noisy, local.draw_from(law, noisy.tokens, branch, token), s)
-
-
-@PREDICTORS.register("autoregressive")
-@dataclass(frozen=True)
-class Autoregressive(Predictor):
-    """One position after the other.
-    Left to right, for a causal model, one evaluation per position, whatever `steps` says.
-
-        x^l ~ p(. | x^1 .. x^{l-1}),      l = 1 .. L
-
-    The grid only says where the driver looks: at time t the first (1 - t) L positions are written
-    (`couplings/left_to_right.py`).
-    """
-
-    needs = "a causal model"
-
-    @classmethod
-    def supports(cls, process: Process) -> bool:
-        return process.sequential
-
-    def step(self, evaluate: Evaluator, noisy: Noisy, s: PerRow, generator: Randomness | None) -> Noisy:
-        process, free = evaluate.process, noisy.free
-        length = noisy.tokens.shape[1]
-        first, last = (round(length * (1 - float(time[0]))) if len(time) else 0 for time in (noisy.t, s))
-        for position in range(first, last):
-            u = uniform(tuple(noisy.tokens.shape), generator, noisy.tokens.device)
-            here = torch.zeros_like(free)
-            here[:, position] = free[:, position]
-            local = evaluate(noisy).at(here, LeaveOneOut)
-            noisy = process.move_to(noisy, local.draw(noisy.tokens, u), noisy.t)
-        return process.move_to(noisy, noisy.tokens, s)
