@@ -118,8 +118,14 @@ def test_step_with_frozen_rates_jumps_at_most_once(
 @pytest.mark.parametrize("sampler", ["euler", "tau-leaping"])
 @every_rate
 @every_posterior
-def test_last_step_of_rate_samplers_is_the_bridge(sampler: str, kind: Cell, predicts: type[Posterior]) -> None:
-    check_step(sampler, oracle(kind, predicts), start_of(kind, 0.6), 1.0, product(bridge_law(kind, 1.0, 0.6)))
+@pytest.mark.parametrize(("alpha_s", "alpha_t"), [(1.0, 0.6), (0.3, 0.0)])
+def test_where_rates_diverge_a_step_is_the_bridge(
+    sampler: str, kind: Cell, predicts: type[Posterior], alpha_s: float, alpha_t: float
+) -> None:
+    start = start_of(kind, alpha_t)
+    keep = laws.possible(kind, start, alpha_t)
+    law = product(bridge_law(kind, alpha_s, alpha_t))[keep]
+    check_step(sampler, oracle(kind, predicts), start.sequences(keep), alpha_s, law)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,8 @@ r"""A step with the reverse rates frozen over it: at most one jump per position,
     tau-leaping   N ~ Poisson(m) jumps: N = 0 stays, N = 1 jumps, N >= 2 is rejected and stays, so f(m) = m exp(-m)
                   (tokens have no order in which jumps could add up; Campbell et al.)
 
-The rates are those of `couplings/base.py`.  At t = 0 they diverge: a last step to s = 0 is an ancestral one.
+The rates are those of `couplings/base.py`.  They diverge at t = 0, and those of renewed noise where alpha_t = 0: a step
+that ends in the first or begins in the second is an ancestral one.
 """
 
 from abc import abstractmethod
@@ -43,7 +44,7 @@ class FrozenRates(Predictor):
         return self.probability(expected)
 
     def step(self, evaluate: Evaluator, noisy: Noisy, s: PerRow, generator: Randomness | None) -> Noisy:
-        if bool((s == 0).all()):
+        if bool(((s == 0) | (noisy.alpha_t == 0)).all()):
             return Ancestral().step(evaluate, noisy, s, generator)
         process = evaluate.process
         branch, token = uniform_pair(noisy, generator)
