@@ -50,7 +50,7 @@ def test_help_shows_the_options_of_what_the_arguments_name_each_with_a_text(
     """A sentence stands before the default; without one, the name of the value does."""
     text = printed(capsys, *arguments)
     assert [option for option in options if option not in text] == []
-    if arguments[0] not in ("train", "frontier") and "sudoku" not in arguments:
+    if arguments[0] != "train" and "sudoku" not in arguments:
         before = re.findall(r"(\S+) \((?:default|required|repeatable)", text)
         assert before
         assert [word for word in before if not word.endswith(".")] == []

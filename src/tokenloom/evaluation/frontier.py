@@ -45,6 +45,7 @@ class Sweep:
     """By default 1."""
     on: Annotated[Literal["loo", "denoiser"], ON] = "loo"
     seeds: tuple[int, ...] = (0,)
+    """Seeds of the samples; each makes a point of its own at every setting."""
     num: int = 64
     """Samples per point."""
     data: str | None = None
