@@ -1,7 +1,6 @@
 """`tokenloom frontier`: generative perplexity against entropy, over settings and models, resumable."""
 
 import shutil
-import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -47,7 +46,7 @@ def frontier(
         optional(library, "evaluate")
     mine = ranks()
     points, console = sweep.points(), Console(quiet=not mine.first)
-    display = Display(Console(file=sys.stderr, quiet=not mine.first))
+    display = Display(Console(stderr=True, quiet=not mine.first))
     with display.status("loading"):
         check_points(points)
         missing = [point for point in points if not point.file(out).is_file()]

@@ -1,9 +1,7 @@
 """`tokenloom probe`: how much a prediction still depends on the token it should not see."""
 
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -14,9 +12,9 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor
 
-from tokenloom.cli.evaluate import show_share
 from tokenloom.cli.registry import COMMANDS
-from tokenloom.evaluation.held_out import HeldOut, held_out, trained_on
+from tokenloom.data.view import trained_on
+from tokenloom.evaluation.held_out import HeldOut, held_out
 from tokenloom.evaluation.plots import band, canvas
 from tokenloom.evaluation.probe import Effort, Sensitivity, check_probed, posterior_maps, probe
 from tokenloom.models.opening import Run, Weights, open_runs
@@ -58,7 +56,7 @@ def probe_command(
         seed: Seed of the noise and of the choice of positions and substitutes.
         out: Folder for figures and numbers; by default evaluation/ in the first run.
     """
-    display, console = Display(Console(file=sys.stderr)), Console()
+    display, console = Display(), Console()
     with display.status("loading"):
         opened = open_runs(runs, weights)
     for run in opened:
@@ -71,7 +69,7 @@ def probe_command(
         pairs = [(run, held_out(run, data)) for run in opened]
         for number, (run, source) in enumerate(pairs):
             generator = torch.Generator().manual_seed(seed)  # for every run: equal processes see equal states
-            show = partial(show_share, display, f"probing {run.name} on {source.name}", number, len(opened))
+            show = display.part(f"probing {run.name} on {source.name}", number, len(opened))
             show(0.0)
             x_0, given = source.draw(sequences, generator)
             found[run.name] = probe(run.model, x_0, times, effort, generator, given, show)

@@ -1,7 +1,6 @@
 """`tokenloom sample`: draw from a model with any sampler; text, grids or pictures, on screen or in a file."""
 
 import json as json_library
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -103,7 +102,7 @@ def sample(config: Annotated[SampleConfig, tyro.conf.arg(name="")]) -> None:
     if "list" in (config.sampling.sampler, config.sampling.corrector):
         list_samplers()
         return
-    display = Display(Console(file=sys.stderr))
+    display = Display()
     with display.status("loading the model"):
         run = placed(open_run(named(config.run, config.process)), config.compile)
     given, length = read_given(run.model, config.prompt, config.infill, config.length)

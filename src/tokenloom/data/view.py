@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from rich.console import Group
 from rich.text import Text
 
-from tokenloom.data.base import source_of
+from tokenloom.data.base import Source, source_of
 from tokenloom.data.decoder import Decoder, numbers, text
 from tokenloom.models.model import DiffusionModel
 
@@ -31,10 +31,15 @@ def frame(title: str, *parts: Text) -> Group:
     return Group(Text(title, style="dim"), Text(), *parts)
 
 
+def trained_on(model: DiffusionModel) -> Source | None:
+    """Return the data source that a model was trained on, if the model records it."""
+    return None if model.about.source is None else source_of(model.about.source)
+
+
 def decoder_of(model: DiffusionModel) -> Decoder:
     """Return how a model's sequences are written: as text, as its data source writes them, else as numbers."""
     size = model.process.vocab_size
     if model.tokenizer is not None:
         return text(model.tokenizer)
-    source = None if model.about.source is None else source_of(model.about.source)
+    source = trained_on(model)
     return (source and source.decoder(size, model.length or 0)) or numbers(size)

@@ -18,14 +18,12 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from tokenloom.drawing.chunks import chunks
 from tokenloom.models.interop.importing import is_denoiser
 from tokenloom.models.tokenizer import END_OF_TEXT
 from tokenloom.support.extras import optional
 from tokenloom.support.hub import hub_or_cache
 from tokenloom.support.reading import read_json
-
-ELEMENTS = 1 << 27
-"""Most logits computed at once (512 MB)."""
 
 
 @dataclass(frozen=True)
@@ -51,11 +49,11 @@ class CausalLM:
         longest = max((len(ids) for ids in sequences), default=0)
         if longest > self.context:
             raise ValueError(f"{self.name} reads at most {self.context} tokens at once, got a sequence of {longest}")
-        rows = max(1, ELEMENTS // max(1, longest * int(self.model.config.vocab_size)))
         results: list[Tensor] = []
-        for start in range(0, len(sequences), rows):
-            results += self._batch_nats(sequences[start : start + rows])
-            on_progress(len(results) / len(sequences))
+        at_once = chunks(len(sequences), longest * self.model.config.vocab_size, 1 << 27)  # logits of 512 MB
+        for part in at_once if sequences else []:
+            results += self._batch_nats(sequences[part])
+            on_progress(part.stop / len(sequences))
         return results
 
     def _batch_nats(self, sequences: Sequence[Sequence[int]]) -> list[Tensor]:

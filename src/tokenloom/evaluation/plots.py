@@ -68,17 +68,3 @@ def band(axes: Any, x: Sequence[float], y: Sequence[float], error: Sequence[floa
     half = 2 * np.nan_to_num(np.asarray(error, dtype=float))
     axes.fill_between(x, middle - half, middle + half, color=style["color"], alpha=0.18, linewidth=0)
     axes.plot(x, middle, marker="o", markersize=3.2, label=label, clip_on=False, **style)
-
-
-def bars(
-    axes: Any,
-    x: Sequence[float],
-    y: Sequence[float],
-    interval: tuple[Sequence[float], Sequence[float]],
-    label: str,
-    number: int,
-) -> None:
-    """Draw a line with an error bar at every point; lines are moved aside a little, so that many fit one figure."""
-    place, middle = np.asarray(x, dtype=float) * 1.012**number, np.asarray(y, dtype=float)
-    error = np.abs(np.asarray(interval, dtype=float) - middle)
-    axes.errorbar(place, middle, error, label=label, marker="o", markersize=3.4, elinewidth=0.8, **line_style(number))

@@ -6,13 +6,13 @@ repeats of a puzzle are not independent of each other, so it is the spread of *t
 """
 
 import math
-import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Int
 from rich.box import SIMPLE_HEAD
@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor
 
-from tokenloom.evaluation.plots import bars, canvas
+from tokenloom.evaluation.plots import canvas, line_style
 from tokenloom.evaluation.tasks import EvaluationTask
 from tokenloom.models.opening import Run, open_runs
 from tokenloom.models.protocol import Model
@@ -160,15 +160,12 @@ class SudokuTask(EvaluationTask):
             setting.check_memory(run.model, self.count * self.repeats, BATCH)
             setting.sampler_value()  # raises for a budget that is too small for its corrector
         found: list[SolveRate] = []
-        console, display = Console(), Display(Console(file=sys.stderr))
+        console, display = Console(), Display()
         with display.status(f"finding {counted(self.count, 'puzzle')}"):
             puzzles = _puzzles(self, opened[0].model.process.vocab_size)
             for number, (run, setting) in enumerate(settings):
                 what = f"{run.name}, {setting.kernels}, {counted(setting.steps, 'step')}"
-
-                def advance(share: float, what: str = what, number: int = number) -> None:
-                    display.update(what, (number + share) / len(settings))
-
+                advance = display.part(what, number, len(settings))
                 advance(0)
                 found.append(solve_rate(run.name, run.model, puzzles, setting, self.repeats, self.seed, advance))
                 record = {
@@ -262,9 +259,11 @@ def draw_solving(found: Sequence[SolveRate], path: Path) -> None:
     with canvas(path, 1, 1, 7.6, 3.6) as (_, grid):
         axes = grid[0][0]
         for number, (label, items) in enumerate(groups.items()):
-            rates = [100 * item.solve_rate for item in items]
-            interval = [100 * item.low for item in items], [100 * item.high for item in items]
-            bars(axes, [item.steps for item in items], rates, interval, label, number)
+            names = ("steps", "solve_rate", "low", "high")
+            steps, rate, low, high = (np.array([getattr(item, name) for item in items]) for name in names)
+            errors, aside = 100 * np.abs([low - rate, high - rate]), 1.012**number  # so that no line hides another
+            style = {"marker": "o", "markersize": 3.4, "elinewidth": 0.8} | line_style(number)
+            axes.errorbar(steps * aside, 100 * rate, errors, label=label, **style)
         axes.set_title(f"% solved of {found[0].puzzles} Sudokus")
         axes.set(xscale="log", xlabel="network evaluations", ylim=(0, 102))
         ticks = sorted({item.steps for item in found})
