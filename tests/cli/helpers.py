@@ -9,14 +9,6 @@ import pytest
 from tokenloom.cli import main
 
 
-def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """What a command says on standard error, in one line, before it ends with status 2."""
-    with pytest.raises(SystemExit) as stop:
-        main(list(arguments))
-    assert stop.value.code == 2
-    return " ".join(capsys.readouterr().err.split())
-
-
 def content(folder: Path, pattern: str = "*.jsonl") -> dict[str, str]:
     return {path.name: path.read_text() for path in sorted(folder.glob(pattern))}
 
@@ -34,10 +26,11 @@ class Shell:
         return self.capsys.readouterr()
 
     def refusal(self, *arguments: str) -> str:
-        """What a command says, in one line, before it ends with status 2."""
-        return refusal(self.capsys, *arguments)
+        """What a command says on standard error, in one line, before it ends with status 2."""
+        with pytest.raises(SystemExit, match=r"^2$"):
+            main(list(arguments))
+        return " ".join(self.capsys.readouterr().err.split())
 
-    def draws(self, *arguments: str) -> dict[str, Any]:
-        """The record of `tokenloom sample --json`."""
-        record: dict[str, Any] = json.loads(self("sample", *arguments, "--json").out)
-        return record
+    def json(self, *arguments: str) -> Any:
+        """What a command prints with --json."""
+        return json.loads(self(*arguments, "--json").out)

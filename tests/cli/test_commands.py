@@ -69,6 +69,7 @@ def test_the_options_of_a_command_are_not_read_ahead_by_another(shell: Shell) ->
     ("arguments", "sentence"),
     [
         (["sample", "sudoku4-udm"], "no bundled model has this name, did you mean sudoku4-udm-loo?"),
+        (["sample", "sudoku4-udm-loo", "--infill", "12"], "--infill has 2 cells, but a sequence has 16"),
         (["bench", "samplng"], "there is no benchmark samplng; did you mean sampling?"),
         (["evaluate", "sudoku4-udm-loo", "--samples", "0"], "samples must be at least 1, got 0"),
         (["evaluate", "sudoku4-udm-loo", "--samples", str(10**13)], "times each needs about"),

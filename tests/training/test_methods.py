@@ -54,7 +54,7 @@ def test_the_unigrams_of_the_data_are_a_noise_under_every_coupling(
     figures = [value for line in records(run) for key, value in line.items() if key in ("loss", "valid_nats")]
     assert figures
     assert all(math.isfinite(value) for value in figures)
-    drawn = shell.draws(str(run), "--num", "2", "--steps", "4", "--sampler", sampler)
+    drawn = shell.json("sample", str(run), "--num", "2", "--steps", "4", "--sampler", sampler)
     assert torch.tensor(drawn["tokens"]).shape == (2, 8)
 
 

@@ -11,30 +11,28 @@ import urllib.request
 
 import pytest
 
-from tests.cli.helpers import refusal
+from tests.cli.helpers import Shell
 from tests.web.helpers import TINY, Client
 
 
-def test_a_port_that_is_taken_is_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_port_that_is_taken_is_a_sentence(shell: Shell) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        told = refusal(capsys, "play", "--port", str(port), "--no-open")
+        told = shell.refusal("play", "--port", str(port), "--no-open")
     assert f"cannot listen on 127.0.0.1, port {port}" in told
     assert "choose another --port, or 0 for a free one" in told
 
 
-def test_a_wrong_model_or_limit_is_told_to_who_starts_it(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "runs/none is not a run" in refusal(capsys, "play", "runs/none", "--port", "0")
-    assert "workers must be at least 1, got 0" in refusal(capsys, "play", "--limits.workers", "0")
+def test_a_wrong_model_or_limit_is_told_to_who_starts_it(shell: Shell) -> None:
+    assert "runs/none is not a run" in shell.refusal("play", "runs/none", "--port", "0")
+    assert "workers must be at least 1, got 0" in shell.refusal("play", "--limits.workers", "0")
 
 
-def test_without_the_extra_it_says_what_to_install(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_the_extra_it_says_what_to_install(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "uvicorn", None)
-    assert 'this needs the library uvicorn; run pip install "tokenloom[play]"' in refusal(capsys, "play")
+    assert 'this needs the library uvicorn; run pip install "tokenloom[play]"' in shell.refusal("play")
 
 
 def test_it_serves_says_where_warns_and_ends_quietly() -> None:
