@@ -9,7 +9,7 @@ import torch
 import tyro
 from jaxtyping import Float
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from torch import Tensor
 
 from tokenloom.cli.registry import COMMANDS
@@ -145,11 +145,9 @@ def draw_heat_maps(
 
 def probe_table(found: Results) -> Table:
     """Return a table of total variation over time, one row per run."""
-    table = Table(title="Total variation to the mean over substitutes (0 = leave-one-out)", title_justify="left")
-    table.add_column("run", overflow="fold")
-    times = [result.t for result in next(iter(found.values()))]
-    for t in times:
-        table.add_column(f"t = {t:g}", justify="right")
+    times = (Column(f"t = {item.t:g}", justify="right") for item in next(iter(found.values())))
+    title = "Total variation to the mean over substitutes (0 = leave-one-out)"
+    table = Table(Column("run", overflow="fold"), *times, title=title, title_justify="left")
     for name, results in found.items():
         table.add_row(name, *(f"{item.total_variation:.4f}\n± {item.total_variation_error:.4f}" for item in results))
     return table

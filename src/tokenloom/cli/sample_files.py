@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from tokenloom.cli.ranks import ranks
 from tokenloom.data.decoder import Decoder
@@ -46,11 +45,12 @@ def check_out(path: Path, decoder: Decoder, length: int | None) -> None:
     check_writable(path.parent)
 
 
-def write_samples(path: Path, record: dict[str, Any], tokens: Tensor, vocab_size: int) -> None:
+def write_samples(path: Path, record: dict[str, Any], vocab_size: int) -> None:
     """Write the record, or for .png the square sequences as grey images, eight per row."""
     if path.suffix != ".png":
         write_json(path, record)
         return
+    tokens = torch.tensor(record["tokens"])
     side = math.isqrt(tokens.shape[1])
     images = tokens.view(-1, side, side).double() / (vocab_size - 1)
     columns = min(8, len(images))

@@ -60,11 +60,10 @@ class Sweep:
         """Return the points of held-out data, unchanged and shuffled, then those of the models."""
         temperatures = self.temperature or (1.0,)
         top_ps = self.top_p or ((1.0,) if self.temperature else TOP_P)
+        grid = product(self.samplers, self.correctors, self.steps, temperatures, top_ps)
         settings = [
             SamplerOptions(steps, sampler, corrector, temperature=temperature, top_p=top_p, on=self.on)
-            for sampler, corrector, steps, temperature, top_p in product(
-                self.samplers, self.correctors, self.steps, temperatures, top_ps
-            )
+            for sampler, corrector, steps, temperature, top_p in grid
         ]
         for setting in settings:
             setting.sampler_value()  # a wrong name or number is refused before anything is drawn

@@ -21,7 +21,7 @@ def encode(asked: Encode, entry: Entry, limits: Limits) -> dict[str, Any]:
     length = min(limits.length, model.length or limits.length)
     if len(asked.text) > 16 * limits.length:
         raise ValueError(f"the text has {len(asked.text):,} characters; {16 * limits.length:,} are the limit here")
-    given, _ = read_given(model, None, asked.text, length)
+    given = read_given(model, None, asked.text, length)
     assert given is not None
     tokens, flags = given[0].tolist(), given[1].tolist()
     cells = [token if flag else None for token, flag in zip(tokens, flags, strict=True)]
