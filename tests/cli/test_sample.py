@@ -14,13 +14,6 @@ from tokenloom.support import display
 
 
 @pytest.fixture(scope="module")
-def markov(tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = tmp_path_factory.mktemp("runs") / "markov"
-    saved(tiny(folder), folder)
-    return str(folder)
-
-
-@pytest.fixture(scope="module")
 def text(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("text")
     (folder / "input.txt").write_text("the cat sat on the mat and the dog ran to the sea\n" * 40)
@@ -30,10 +23,10 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder)
 
 
-def test_a_seed_gives_the_same_rows_whatever_the_number_and_the_batch(markov: str, shell: Shell) -> None:
-    many = shell.json("sample", markov, "--num", "6", "--steps", "4", "--batch", "4")
-    few = shell.json("sample", markov, "--num", "2", "--steps", "4")
-    other = shell.json("sample", markov, "--num", "2", "--steps", "4", "--seed", "1")
+def test_a_seed_gives_the_same_rows_whatever_the_number_and_the_batch(untrained: Path, shell: Shell) -> None:
+    many = shell.json("sample", str(untrained), "--num", "6", "--steps", "4", "--batch", "4")
+    few = shell.json("sample", str(untrained), "--num", "2", "--steps", "4")
+    other = shell.json("sample", str(untrained), "--num", "2", "--steps", "4", "--seed", "1")
     assert many["tokens"][:2] == few["tokens"]
     assert other["tokens"] != few["tokens"]
     options = few["provenance"]["options"]
@@ -119,9 +112,9 @@ def test_the_bundled_text_model_goes_on_where_a_prompt_ends(shell: Shell) -> Non
 
 
 def test_one_sequence_is_one_and_a_pipe_sees_progress(
-    markov: str, shell: Shell, monkeypatch: pytest.MonkeyPatch
+    untrained: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(display, "OFTEN", 0.01)
-    told = shell("sample", markov, "--num", "1", "--steps", "64")
+    told = shell("sample", str(untrained), "--num", "1", "--steps", "64")
     assert re.search(r"^1 sequence, \d+\.\d evaluations each", told.out, re.MULTILINE)
     assert re.search(r"\d+%  sampling 1 sequence: step \d+ of 64", told.err)

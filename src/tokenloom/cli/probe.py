@@ -25,8 +25,6 @@ from tokenloom.support.files import check_writable, write_json
 TIMES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 SHOWN = (0.2, 0.5, 0.8)
 """Times of the heat maps."""
-PIXEL = 1.75
-"""Side of one of them in inches."""
 
 Results = Mapping[str, tuple[Sensitivity, ...]]
 
@@ -124,7 +122,8 @@ def draw_heat_maps(
     """Draw one row per time; the columns are x_t, the two posteriors and the information in the own token."""
     columns = ("noisy", "leave-one-out", "denoiser", "added by its own token")
     most = float(maps[-1].abs().max())
-    with canvas(path, len(times), 4, 4 * PIXEL + 1.4, len(times) * PIXEL + 0.7) as (figure, axes):
+    side = 1.75  # of one map, in inches
+    with canvas(path, len(times), 4, 4 * side + 1.4, len(times) * side + 0.7) as (figure, axes):
         figure.suptitle(title, x=0.01, ha="left")
         for column, name in enumerate(columns):
             colours, low, high = ("RdBu_r", -most, most) if column == 3 else ("gray_r", 0, 1)

@@ -26,9 +26,6 @@ from tokenloom.support.reading import read_json
 from tokenloom.support.words import counted
 from tokenloom.training.config import differences
 
-MAY_CHANGE = ("num", "batch")
-"""Options that change no row."""
-
 
 def check_out(path: Path, decoder: Decoder, length: int | None) -> None:
     """Raise, before the work, if samples could not be written, or not in the format that the name asks for."""
@@ -105,8 +102,7 @@ def check_folder(folder: Path, about: dict[str, Any]) -> None:
     if not path.is_file():
         check_ours(folder, (".*", "samples*"), "samples", "name a new folder with --out")
         return
-    found = [
-        item for item in differences(read_json(path), about) if item.split(" ")[0].split(".")[-1] not in MAY_CHANGE
-    ]
+    free = ("provenance.options.num ", "provenance.options.batch ")  # they change no row
+    found = [item for item in differences(read_json(path), about) if not item.startswith(free)]
     if found:
         raise ValueError(f"{folder} holds samples with other settings ({', '.join(found)}); choose another --out")
