@@ -6,6 +6,7 @@ where the host does not ask for values on the way; `compiled`, with every networ
 
 from collections.abc import Callable, Iterator
 from functools import partial, partialmethod
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ with install_import_hook("tokenloom", "beartype.beartype"):
     import tokenloom.public  # noqa: F401
 
 from tests.cli.helpers import Shell
+from tests.training.helpers import saved, tiny
 from tokenloom.models import compiled
 from tokenloom.models.model import DiffusionModel
 from tokenloom.samplers.evaluator import Evaluator
@@ -75,6 +77,14 @@ def never_ask(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def generator() -> torch.Generator:
     return torch.Generator().manual_seed(20260)
+
+
+@pytest.fixture(scope="session")
+def untrained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of the tiny markov recipe whose network was not trained, for all tests to read."""
+    folder = tmp_path_factory.mktemp("runs") / "markov"
+    saved(tiny(folder), folder)
+    return folder
 
 
 @pytest.fixture

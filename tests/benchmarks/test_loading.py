@@ -5,15 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from tokenloom.cli import main
+from tests.cli.helpers import Shell
 
 
-def test_all_ways_load_the_same_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_ways_load_the_same_text(tmp_path: Path, shell: Shell) -> None:
     pytest.importorskip("datasets", reason="the extra text is not installed")
     kept = tmp_path / "loading.json"
-    options = ["--megabytes", "0.2", "--tokenizer", "bpe:300", "--rounds", "1", "--length", "64", "--json", "--out"]
-    main(["bench", "loading", *options, str(kept)])
-    record = json.loads(capsys.readouterr().out)
+    options = ["--megabytes", "0.2", "--tokenizer", "bpe:300", "--rounds", "1", "--length", "64", "--out"]
+    record = shell.json("bench", "loading", *options, str(kept))
     assert record == json.loads(kept.read_text())
     tokens = {row["name"]: row["tokens"] for row in record["rows"]}
     assert list(tokens) == ["tokenloom", "datasets + tokenizers", "tokenizers alone"]

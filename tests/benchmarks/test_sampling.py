@@ -17,16 +17,14 @@ from tokenloom.models import compiled
 SMALL = ["--size.width", "16", "--size.depth", "1", "--size.heads", "2", "--size.vocab", "600", "--size.length", "8"]
 
 
-def measured(*options: str, capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
-    main(["bench", "sampling", *SMALL, "--steps", "6", "--no-growth", "--no-memory", "--json", *options])
-    found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)["rows"]
-    return found
+def measured(shell: Shell, *options: str) -> Any:
+    return shell.json("bench", "sampling", *SMALL, "--steps", "6", "--no-growth", "--no-memory", *options)["rows"]
 
 
 @pytest.mark.usefixtures("as_a_user")
-def test_every_sampler_and_peer_is_measured(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_every_sampler_and_peer_is_measured(shell: Shell, tmp_path: Path) -> None:
     kept = tmp_path / "kept.json"
-    rows = measured("--batches", "1", "--out", str(kept), capsys=capsys)
+    rows = measured(shell, "--batches", "1", "--out", str(kept))
     assert json.loads(kept.read_text())["rows"] == rows
     names = [row["name"] for row in rows]
     assert names == [name for name in [*CASES, *PEERS] if name in names]
@@ -42,11 +40,11 @@ def test_every_sampler_and_peer_is_measured(capsys: pytest.CaptureFixture[str], 
 
 @pytest.mark.usefixtures("as_a_user")
 def test_larger_batches_take_a_few_steps_of_the_same_grid_plain_and_compiled(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Other tests show that code is generated."""
     monkeypatch.setattr(compiled, "_compiled", lambda backend: compiled.run)
-    rows = measured("--batches", "3", "--only", "MDM, top", "--compile", capsys=capsys)
+    rows = measured(shell, "--batches", "3", "--only", "MDM, top", "--compile")
     assert [(row["batch"], row["steps"], row["compiled"]) for row in rows] == [(3, 3, False), (3, 3, True)]
 
 
@@ -77,26 +75,24 @@ def test_a_spread_is_the_median_and_the_range_of_most() -> None:
     assert Spread.of([float(value) for value in range(101)]) == Spread(50, 10, 90)
 
 
-def test_growth_is_measured_to_the_largest_vocabulary_and_length(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_growth_is_measured_to_the_largest_vocabulary_and_length(monkeypatch: pytest.MonkeyPatch, shell: Shell) -> None:
     from benchmarks import bench_sampling
 
     assert max(vocab for vocab, _ in bench_sampling.GROWTH) == 262_144
     assert max(length for _, length in bench_sampling.GROWTH) == 4_096
     monkeypatch.setattr(bench_sampling, "GROWTH", ((300, 8), (600, 16)))
-    main(["bench", "sampling", *SMALL, "--only", "MUDM resampled", "--steps", "2", "--batches", "1", "--no-memory"])
-    out = capsys.readouterr().out
+    options = ("--only", "MUDM resampled", "--steps", "2", "--batches", "1", "--no-memory")
+    out = shell("bench", "sampling", *SMALL, *options).out
     assert "Growth" in out
     assert "600" in out
 
 
 def test_memory_is_measured_in_a_process_of_its_own_wherever_the_command_is_started_from(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, shell: Shell
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    main(["bench", "sampling", *SMALL, "--only", "ReAUDM", "--steps", "2", "--batches", "1", "--no-growth", "--json"])
-    (row,) = json.loads(capsys.readouterr().out)["rows"]
+    options = ("--only", "ReAUDM", "--steps", "2", "--batches", "1", "--no-growth")
+    (row,) = shell.json("bench", "sampling", *SMALL, *options)["rows"]
     assert 0 <= row["gigabytes"] < 1
 
 

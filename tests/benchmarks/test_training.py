@@ -9,7 +9,7 @@ import torch
 
 from benchmarks import bench_training
 from benchmarks.bench_training import CASES, TrainingSize, Way
-from tokenloom.cli import main
+from tests.cli.helpers import Shell
 
 SMALL = ["--size.width", "16", "--size.depth", "2", "--size.heads", "2", "--size.vocab", "50", "--size.length", "6"]
 TINY = TrainingSize(width=16, depth=2, heads=2, vocab=50, length=6, batch=16)
@@ -33,15 +33,12 @@ def here(code: str, what: str) -> tuple[float, float]:
     return before, most
 
 
-def test_a_case_is_measured_with_its_dense_reference(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_case_is_measured_with_its_dense_reference(monkeypatch: pytest.MonkeyPatch, shell: Shell) -> None:
     monkeypatch.setattr(bench_training, "in_a_process", here)
     monkeypatch.setattr(bench_training, "resident", lambda: 1.0)
     monkeypatch.setattr(bench_training, "peak", lambda: 1.5)
-    options = ["--memory-batch", "2", "--turns", "1", "--only", "next token", "--json"]
-    main(["bench", "training", *SMALL, *options])
-    rows = json.loads(capsys.readouterr().out)["rows"]
+    options = ["--memory-batch", "2", "--turns", "1", "--only", "next token"]
+    rows = shell.json("bench", "training", *SMALL, *options)["rows"]
     assert [row["name"] for row in rows] == ["causal, dense cross-entropy", "next token"]
     assert rows[0]["memory_ratio"] == rows[0]["step_memory_ratio"] == 1
     assert rows[1]["gigabytes"] == 1.5

@@ -36,7 +36,6 @@ class Shell:
         assert stop.value.code == status, arguments
         return self.capsys.readouterr()
 
-    def draws(self, *arguments: str) -> dict[str, Any]:
-        """The record of `tokenloom sample --json`."""
-        record: dict[str, Any] = json.loads(self("sample", *arguments, "--json").out)
-        return record
+    def json(self, *arguments: str) -> Any:
+        """What a command prints with --json."""
+        return json.loads(self(*arguments, "--json").out)

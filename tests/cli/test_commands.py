@@ -50,7 +50,7 @@ def test_help_shows_the_options_of_what_the_arguments_name_each_with_a_text(
     """A sentence stands before the default; without one, the name of the value does."""
     text = printed(capsys, *arguments)
     assert [option for option in options if option not in text] == []
-    if arguments[0] not in ("train", "frontier") and "sudoku" not in arguments:
+    if arguments[0] != "train" and "sudoku" not in arguments:
         before = re.findall(r"(\S+) \((?:default|required|repeatable)", text)
         assert before
         assert [word for word in before if not word.endswith(".")] == []
@@ -69,6 +69,7 @@ def test_the_options_of_a_command_are_not_read_ahead_by_another(shell: Shell) ->
     ("arguments", "sentence"),
     [
         (["sample", "sudoku4-udm"], "no bundled model has this name, did you mean sudoku4-udm-loo?"),
+        (["sample", "sudoku4-udm-loo", "--infill", "12"], "--infill has 2 cells, but a sequence has 16"),
         (["bench", "samplng"], "there is no benchmark samplng; did you mean sampling?"),
         (["evaluate", "sudoku4-udm-loo", "--samples", "0"], "samples must be at least 1, got 0"),
         (["evaluate", "sudoku4-udm-loo", "--samples", str(10**13)], "times each needs about"),

@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 import torch
-from torch import nn
 
 import tokenloom as tl
 from tests.cli.helpers import Shell
-from tests.evaluation.helpers import fast_tokenizer
+from tests.evaluation.helpers import save_causal_lm
 from tests.training.helpers import saved, tiny, train
 from tokenloom.cli import main
 from tokenloom.cli.evaluate import column_name
@@ -98,15 +97,9 @@ def test_text_is_read_with_the_runs_own_tokenizer_and_counted_in_characters(tmp_
 
 def test_a_language_model_of_hugging_face_goes_through_the_same_table(tmp_path: Path, shell: Shell) -> None:
     """Without knowledge it needs log K nats per token of its own, and fewer per character where tokens are longer."""
-    transformers = pytest.importorskip("transformers", reason="transformers is not installed")
     text_run(tmp_path, "ar")
     tokenizer = build_tokenizer("bpe:290", [TEXT * 40])
-    config = transformers.GPT2Config(vocab_size=tokenizer.vocab_size, n_positions=32, n_embd=8, n_layer=1, n_head=1)
-    model = transformers.GPT2LMHeadModel(config)
-    for parameter in model.parameters():
-        nn.init.zeros_(parameter)
-    model.save_pretrained("lm")
-    fast_tokenizer(tokenizer).save_pretrained("lm")
+    save_causal_lm(Path("lm"), tokenizer, spread=0.0)
     printed = shell("evaluate", "run", "lm", "--data", "other.txt", "--rows", "0").out
     assert "lm (causal language model)" in printed
     found = json.loads(Path("evaluation/likelihood-lm-other.txt.json").read_text())

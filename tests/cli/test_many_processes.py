@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.helpers import content
-from tests.training.helpers import finish, saved, start, tiny
+from tests.training.helpers import finish, start
 from tokenloom.cli import main
 
 TORCHRUN = [
@@ -46,10 +46,8 @@ waits for it."""
 
 
 @pytest.fixture(scope="module")
-def frontier(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
-    run = tmp_path_factory.mktemp("runs") / "run"
-    saved(tiny(run), run)
-    return "frontier", str(run), "--judge", "oracle", "--steps", "2", "4", "--top-p", "1", "--num", "8"
+def frontier(untrained: Path) -> tuple[str, ...]:
+    return "frontier", str(untrained), "--judge", "oracle", "--steps", "2", "4", "--top-p", "1", "--num", "8"
 
 
 @pytest.fixture(scope="module")

@@ -14,13 +14,6 @@ from tokenloom.support import display
 
 
 @pytest.fixture(scope="module")
-def markov(tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = tmp_path_factory.mktemp("runs") / "markov"
-    saved(tiny(folder), folder)
-    return str(folder)
-
-
-@pytest.fixture(scope="module")
 def text(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("text")
     (folder / "input.txt").write_text("the cat sat on the mat and the dog ran to the sea\n" * 40)
@@ -30,10 +23,10 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder)
 
 
-def test_a_seed_gives_the_same_rows_whatever_the_number_and_the_batch(markov: str, shell: Shell) -> None:
-    many = shell.draws(markov, "--num", "6", "--steps", "4", "--batch", "4")
-    few = shell.draws(markov, "--num", "2", "--steps", "4")
-    other = shell.draws(markov, "--num", "2", "--steps", "4", "--seed", "1")
+def test_a_seed_gives_the_same_rows_whatever_the_number_and_the_batch(untrained: Path, shell: Shell) -> None:
+    many = shell.json("sample", str(untrained), "--num", "6", "--steps", "4", "--batch", "4")
+    few = shell.json("sample", str(untrained), "--num", "2", "--steps", "4")
+    other = shell.json("sample", str(untrained), "--num", "2", "--steps", "4", "--seed", "1")
     assert many["tokens"][:2] == few["tokens"]
     assert other["tokens"] != few["tokens"]
     options = few["provenance"]["options"]
@@ -41,9 +34,9 @@ def test_a_seed_gives_the_same_rows_whatever_the_number_and_the_batch(markov: st
 
 
 def test_prompt_and_infill_are_kept(text: str, shell: Shell) -> None:
-    prompted = shell.draws(text, "--num", "3", "--steps", "4", "--prompt", "the cat")
+    prompted = shell.json("sample", text, "--num", "3", "--steps", "4", "--prompt", "the cat")
     assert all(sample.startswith("the cat") and len(sample) == 24 for sample in prompted["samples"])
-    filled = shell.draws(text, "--num", "3", "--steps", "4", "--infill", "the ___ sat")
+    filled = shell.json("sample", text, "--num", "3", "--steps", "4", "--infill", "the ___ sat")
     assert {sample[:4] + "___" + sample[7:11] for sample in filled["samples"]} == {"the ___ sat"}
 
 
@@ -57,13 +50,9 @@ def test_prompt_and_infill_are_kept(text: str, shell: Shell) -> None:
 )
 def test_a_corrector_is_used_however_it_is_named(options: list[str], text: str, shell: Shell) -> None:
     """Of 6 evaluations 2 are of the sampler and 3 of the corrector between them; without it all 6 are taken."""
-    plain = shell.draws(text, "--num", "2", "--steps", "6")
-    corrected = shell.draws(text, "--num", "2", "--steps", "6", *options)
+    plain = shell.json("sample", text, "--num", "2", "--steps", "6")
+    corrected = shell.json("sample", text, "--num", "2", "--steps", "6", *options)
     assert (plain["evaluations"], corrected["evaluations"]) == (6, 5)
-
-
-def test_a_grid_is_filled_in_whole(shell: Shell) -> None:
-    assert "--infill has 2 cells, but a sequence has 16" in shell.refusal("sample", "sudoku4-udm-loo", "--infill", "12")
 
 
 def test_watch_shows_every_step_and_out_holds_everything(text: str, tmp_path: Path, shell: Shell) -> None:
@@ -114,7 +103,7 @@ def test_every_sampler_is_listed(text: str, shell: Shell) -> None:
 def test_the_bundled_text_model_goes_on_where_a_prompt_ends(shell: Shell) -> None:
     """Most of its words of four letters and more end in one of nine letters, as English ones do (9 in 26 by chance)."""
     options = ["--num", "2", "--steps", "32", "--top-p", "0.9", "--prompt", "ROMEO:\nI "]
-    for sample in shell.draws("shakespeare-udm-loo", *options)["samples"]:
+    for sample in shell.json("sample", "shakespeare-udm-loo", *options)["samples"]:
         assert sample.startswith("ROMEO:\nI ")
         assert len(sample) == 256
         words = [word for word in re.findall(r"[a-z]+", sample[9:]) if len(word) >= 4]
@@ -123,9 +112,9 @@ def test_the_bundled_text_model_goes_on_where_a_prompt_ends(shell: Shell) -> Non
 
 
 def test_one_sequence_is_one_and_a_pipe_sees_progress(
-    markov: str, shell: Shell, monkeypatch: pytest.MonkeyPatch
+    untrained: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(display, "OFTEN", 0.01)
-    told = shell("sample", markov, "--num", "1", "--steps", "64")
+    told = shell("sample", str(untrained), "--num", "1", "--steps", "64")
     assert re.search(r"^1 sequence, \d+\.\d evaluations each", told.out, re.MULTILINE)
     assert re.search(r"\d+%  sampling 1 sequence: step \d+ of 64", told.err)

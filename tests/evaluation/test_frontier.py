@@ -17,7 +17,6 @@ import torch
 
 import tokenloom as tl
 from tests.evaluation.helpers import NO_TEXT
-from tests.training.helpers import saved, tiny
 from tokenloom.cli.frontier import frontier
 from tokenloom.cli.ranks import spread
 from tokenloom.data.markov import markov_chain
@@ -61,18 +60,10 @@ def test_a_judge_that_hardly_tells_shuffled_data_from_data_is_warned_of(shuffled
     assert all("so it hardly tells them apart" in sentence for sentence in found)
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of the tiny markov recipe whose network was not trained."""
-    folder = tmp_path_factory.mktemp("runs") / "markov"
-    saved(tiny(folder), folder)
-    return folder
-
-
 def test_what_cannot_be_swept_gets_a_sentence_before_anything_is_drawn(
-    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    untrained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sweep, out = Sweep((str(run),), "oracle", steps=(2,), num=4), tmp_path / "out"
+    sweep, out = Sweep((str(untrained),), "oracle", steps=(2,), num=4), tmp_path / "out"
     wrong: tuple[tuple[dict[str, Any], str], ...] = (
         ({"judge": "no-such/model"}, "no-such/model is a language model and judges text, which these samples are"),
         ({"num": 10**15}, r"drawing 1,000,000,000,000,000 sequences of .* this machine has"),
@@ -90,9 +81,9 @@ def test_what_cannot_be_swept_gets_a_sentence_before_anything_is_drawn(
     assert not out.exists()
 
 
-def test_a_point_is_written_once_and_says_how_it_was_made(run: Path, tmp_path: Path) -> None:
+def test_a_point_is_written_once_and_says_how_it_was_made(untrained: Path, tmp_path: Path) -> None:
     sampling = SamplerOptions(steps=4, temperature=0.9, corrector="informed")
-    point = Point(str(run), "oracle", sampling=sampling, num=8)
+    point = Point(str(untrained), "oracle", sampling=sampling, num=8)
     first = evaluate_point(point, tmp_path)
     path = point.file(tmp_path)
     before = path.stat().st_mtime_ns
@@ -105,11 +96,11 @@ def test_a_point_is_written_once_and_says_how_it_was_made(run: Path, tmp_path: P
     assert replace(point, seed=1).file(tmp_path) != path
 
 
-def test_a_killed_sweep_resumes_with_what_is_missing(run: Path, tmp_path: Path) -> None:
+def test_a_killed_sweep_resumes_with_what_is_missing(untrained: Path, tmp_path: Path) -> None:
     temperatures = tuple(0.5 + index / 100 for index in range(60))
-    sweep = Sweep((str(run),), "oracle", steps=(2, 4, 8), temperature=temperatures, num=8)
+    sweep = Sweep((str(untrained),), "oracle", steps=(2, 4, 8), temperature=temperatures, num=8)
     options = ["--steps", "2", "4", "8", "--num", "8", "--temperature", *map(str, temperatures), "--out", str(tmp_path)]
-    command = [sys.executable, "-m", "tokenloom", "frontier", str(run), "--judge", "oracle", *options]
+    command = [sys.executable, "-m", "tokenloom", "frontier", str(untrained), "--judge", "oracle", *options]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     points = tmp_path / "points"
     deadline = time.monotonic() + 120
@@ -124,8 +115,8 @@ def test_a_killed_sweep_resumes_with_what_is_missing(run: Path, tmp_path: Path) 
     assert all(path.stat().st_mtime_ns == stamp for path, stamp in finished.items())
 
 
-def test_workers_on_this_machine_measure_the_same_points(run: Path, tmp_path: Path) -> None:
-    points = Sweep((str(run),), "oracle", steps=(2,), top_p=(0.9, 1.0), num=4).points()
+def test_workers_on_this_machine_measure_the_same_points(untrained: Path, tmp_path: Path) -> None:
+    points = Sweep((str(untrained),), "oracle", steps=(2,), top_p=(0.9, 1.0), num=4).points()
     shares = spread(partial(run_points, folder=tmp_path / "spread"), points, tmp_path / "jobs", 2, "local")
     assert sum(map(len, shares)) == len(points)
     for point, mine in zip(points, run_points(points, tmp_path / "alone"), strict=True):
@@ -133,9 +124,9 @@ def test_workers_on_this_machine_measure_the_same_points(run: Path, tmp_path: Pa
         assert theirs | {"seconds_per_sample": 0} == mine | {"seconds_per_sample": 0}
 
 
-def test_the_command_draws_and_compares(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_draws_and_compares(untrained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
-    frontier(Sweep((str(run),), "oracle", steps=(2, 4), top_p=(0.8, 1.0), num=8, data="markov"), out)
+    frontier(Sweep((str(untrained),), "oracle", steps=(2, 4), top_p=(0.8, 1.0), num=8, data="markov"), out)
     output = capsys.readouterr().out
     assert "6 points, 0 of them already" in output
     assert "shuffled data (markov chain of" in output

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 import tokenloom as tl
-from tests.evaluation.helpers import NO_TEXT, fast_tokenizer
+from tests.evaluation.helpers import NO_TEXT, save_causal_lm
 from tests.training.helpers import awake, saved, tiny
 from tokenloom.data.decoder import text
 from tokenloom.data.markov import MarkovSource, markov_chain
@@ -111,17 +111,9 @@ def test_the_samples_end_becomes_the_judges_end() -> None:
 
 @pytest.fixture(scope="module")
 def tiny_lm(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A real causal language model of Hugging Face, random and small, with a real tokenizer."""
-    transformers = pytest.importorskip("transformers", reason="transformers is not installed")
     folder = tmp_path_factory.mktemp("lm") / "tiny-gpt"
     corpus = "the loom weaves the warp and the weft, and the weaver sings. " * 20
-    tokenizer = build_tokenizer("bpe:300", [corpus])
-    torch.manual_seed(0)
-    config = transformers.GPT2Config(
-        vocab_size=tokenizer.vocab_size, n_positions=32, n_embd=16, n_layer=2, n_head=2, initializer_range=0.5
-    )
-    transformers.GPT2LMHeadModel(config).save_pretrained(folder)
-    fast_tokenizer(tokenizer).save_pretrained(folder)
+    save_causal_lm(folder, build_tokenizer("bpe:300", [corpus]), spread=0.5)
     return folder
 
 

@@ -1,6 +1,7 @@
 """The probe reads 0 exactly where a prediction cannot depend on its own token, and by hand where it does."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -8,6 +9,7 @@ from torch import Tensor, nn
 
 import tokenloom as tl
 from tests import brute
+from tests.training.helpers import awake
 from tokenloom.data.markov import markov_chain
 from tokenloom.evaluation.probe import Effort, Sensitivity, leave_one_out_at, probe, spread_of, substitute
 from tokenloom.nn import DiT, HollowTransformer, Transformer, TransformerConfig
@@ -17,12 +19,9 @@ K, L = 5, 6
 TIMES = (0.1, 0.5, 0.9)
 
 
-def random_network(kind: type[Transformer], states: int = K) -> Transformer:
-    torch.manual_seed(0)
-    network = kind(TransformerConfig(K, states, L, 16, 2, 2, 8))
-    for parameter in network.parameters():
-        nn.init.normal_(parameter, std=0.4)
-    return network
+def random_model(kind: type[Transformer], process: tl.Process, predicts: Any = tl.LeaveOneOut) -> tl.DiffusionModel:
+    network = kind(TransformerConfig(K, process.input_states, L, 16, 2, 2, 8))
+    return awake(tl.DiffusionModel(network, process, predicts=predicts), std=0.4)
 
 
 def sequences(count: int = 12) -> Tensor:
@@ -31,8 +30,7 @@ def sequences(count: int = 12) -> Tensor:
 
 @pytest.mark.parametrize("process", [tl.Uniform(K), tl.Masked(K)], ids=["uniform", "masked"])
 def test_a_hollow_network_reads_exactly_0(process: tl.Process, generator: torch.Generator) -> None:
-    model = tl.DiffusionModel(random_network(HollowTransformer, process.num_states), process)
-    found = probe(model, sequences(), TIMES, Effort(3, 5), generator)
+    found = probe(random_model(HollowTransformer, process), sequences(), TIMES, Effort(3, 5), generator)
     assert found == tuple(Sensitivity(t, 0, 0, 0, 0) for t in TIMES)
 
 
@@ -89,7 +87,7 @@ def test_a_substitute_changes_one_position_and_nothing_else() -> None:
 
 @pytest.mark.parametrize("predicts", [tl.LeaveOneOut, tl.Denoiser, tl.Score])
 def test_the_head_at_one_position_gives_what_the_whole_prediction_gives(predicts: type[Posterior]) -> None:
-    model = tl.DiffusionModel(random_network(DiT), tl.Uniform(K), predicts=predicts).eval()
+    model = random_model(DiT, tl.Uniform(K), predicts)
     noisy = model.process.corrupt(sequences(4), torch.full((4,), 0.4), torch.Generator().manual_seed(3))
     whole = tl.convert(model.predict(noisy), tl.LeaveOneOut, noisy.tokens, noisy.alpha_t, model.process)
     at = torch.tensor([0, 5, 2, 3])
@@ -114,7 +112,7 @@ def test_given_positions_are_not_probed(generator: torch.Generator) -> None:
 
 def test_the_same_seed_gives_the_same_states_to_two_models() -> None:
     """A comparison is paired: dropout off, one generator state, one reading."""
-    model = tl.DiffusionModel(random_network(DiT), tl.Uniform(K)).train()
+    model = random_model(DiT, tl.Uniform(K)).train()
     first, second = (
         probe(model, sequences(), TIMES, Effort(2, 3, 8), torch.Generator().manual_seed(4)) for _ in range(2)
     )
@@ -124,9 +122,8 @@ def test_the_same_seed_gives_the_same_states_to_two_models() -> None:
 
 
 def test_what_cannot_be_probed_gets_a_sentence(as_a_user: None) -> None:
-    model = tl.DiffusionModel(random_network(DiT), tl.Uniform(K))
-    causal = tl.DiffusionModel(tl.nn.CausalTransformer(TransformerConfig(K, K, L, 16, 1, 2, 8)), tl.LeftToRight(K))
-    masked = tl.DiffusionModel(random_network(DiT, K + 1), tl.Masked(K), predicts=tl.Denoiser)
+    model, causal = random_model(DiT, tl.Uniform(K)), random_model(tl.nn.CausalTransformer, tl.LeftToRight(K))
+    masked = random_model(DiT, tl.Masked(K), tl.Denoiser)
     for probed, t, given, sentence in (
         (model, 0.0, None, r"times must be in \(0, 1\]"),
         (model, 0.5, torch.ones(12, L, dtype=torch.bool), "every position given"),

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,8 @@ from evidence.runs import Place, Run, is_trained
 
 
 @pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A folder in which all claims were run, and one of text."""
+def study(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """A place in which all claims were run, with a text of its own."""
     folder, text = tmp_path_factory.mktemp("evidence"), tmp_path_factory.mktemp("text")
     words = "the loom weaves a thread of light and the thread weaves the loom "
     (text / "train.txt").write_text(60 * words)
@@ -25,49 +26,42 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
         command.evidence(scale="tiny", out=folder, text8=text)
     finally:
         config.update("jaxtyping_disable", False)
-    return folder, text
+    return Place(folder, "tiny", text)
 
 
-def test_every_claim_runs_from_end_to_end(study: tuple[Path, Path]) -> None:
-    folder, _ = study
-    page = (folder / "evidence.md").read_text()
+def test_every_claim_runs_from_end_to_end(study: Place) -> None:
+    page = (study.folder / "evidence.md").read_text()
     for name in CLAIMS:
         assert f"## {name.upper()}. " in page
-        assert (folder / "pictures" / f"{name}.svg").read_text().startswith("<?xml")
+        assert (study.folder / "pictures" / f"{name}.svg").read_text().startswith("<?xml")
     assert "not measured" not in page
 
 
 def test_what_is_measured_is_not_measured_again(
-    study: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    study: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder, text = study
-    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*.json")}
+    before = {path: path.stat().st_mtime_ns for path in study.folder.rglob("*.json")}
     monkeypatch.setattr(command, "write_page", lambda *arguments: None)  # the same pictures take longest
-    command.evidence(scale="tiny", out=folder, text8=text)
-    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*.json")} == before
+    command.evidence(scale="tiny", out=study.folder, text8=study.text8)
+    assert {path: path.stat().st_mtime_ns for path in study.folder.rglob("*.json")} == before
     assert "training" not in capsys.readouterr().err
 
 
-def test_a_result_says_what_the_run_was_and_names_no_folder(study: tuple[Path, Path]) -> None:
-    folder, text = study
-    run = Run("text8", "udm-loo-ce", 2)
-    record = read_result(run, folder / "results")
+def test_a_result_says_what_the_run_was_and_names_no_folder(study: Place) -> None:
+    record = read_result(Run("text8", "udm-loo-ce", 2), study.folder / "results")
     assert record["run"]["weights_sha256"]
     assert record["run"]["data_fingerprint"]
     assert record["run"]["training"]["max_steps"] == 3
-    assert str(text) not in json.dumps(record)
-    assert str(folder) not in json.dumps(record)
+    assert str(study.text8) not in json.dumps(record)
+    assert str(study.folder) not in json.dumps(record)
 
 
-def test_other_settings_other_weights_and_lost_files_are_measured_again(
-    study: tuple[Path, Path], tmp_path: Path
-) -> None:
-    folder, text = study
-    place, task = Place(folder, "tiny", text), (Run("markov", "mdm", 1), "bound")
-    measure_tasks([task], place, tmp_path)
+def test_other_settings_other_weights_and_lost_files_are_measured_again(study: Place, tmp_path: Path) -> None:
+    task = (Run("markov", "mdm", 1), "bound")
+    measure_tasks([task], study, tmp_path)
     path = result_file(task[0], tmp_path)
     first = json.loads(path.read_text())
-    assert is_measured(task, place, tmp_path)
+    assert is_measured(task, study, tmp_path)
     for change in ("settings", "weights"):
         altered = json.loads(path.read_text())
         if change == "settings":
@@ -75,31 +69,28 @@ def test_other_settings_other_weights_and_lost_files_are_measured_again(
         else:
             altered["run"]["weights_sha256"] = "0" * 64
         path.write_text(json.dumps(altered))
-        assert not is_measured(task, place, tmp_path)
-        measure_tasks([task], place, tmp_path)
+        assert not is_measured(task, study, tmp_path)
+        measure_tasks([task], study, tmp_path)
         assert json.loads(path.read_text()) == first
     path.write_text("[]")
     with pytest.raises(ValueError, match=r"mdm-1.json does not hold measurements; delete it"):
-        is_measured(task, place, tmp_path)
+        is_measured(task, study, tmp_path)
 
 
-def test_a_figure_does_not_depend_on_the_batch(study: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_figure_does_not_depend_on_the_batch(study: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     from evidence.measures import MEASURES, bigrams
 
-    folder, text = study
-    place, run = Place(folder, "tiny", text), Run("markov", "mdm", 1)
-    whole = MEASURES["bigrams"].of(run, place)
-    monkeypatch.setattr(bigrams, "BATCH", 3)
-    assert MEASURES["bigrams"].of(run, place) == pytest.approx(whole, abs=1e-12)
-
-
-def test_an_interrupted_run_is_not_taken_for_a_trained_one(study: tuple[Path, Path], tmp_path: Path) -> None:
-    folder, text = study
     run = Run("markov", "mdm", 1)
-    place, copy = Place(folder, "tiny", text), Place(tmp_path, "tiny", text)
-    assert is_trained(run, place)
+    whole = MEASURES["bigrams"].of(run, study)
+    monkeypatch.setattr(bigrams, "BATCH", 3)
+    assert MEASURES["bigrams"].of(run, study) == pytest.approx(whole, abs=1e-12)
+
+
+def test_an_interrupted_run_is_not_taken_for_a_trained_one(study: Place, tmp_path: Path) -> None:
+    run, copy = Run("markov", "mdm", 1), replace(study, folder=tmp_path)
+    assert is_trained(run, study)
     assert not is_trained(run, copy)
-    shutil.copytree(place.run_folder(run), copy.run_folder(run))
+    shutil.copytree(study.run_folder(run), copy.run_folder(run))
     config = copy.run_folder(run) / "model" / "config.json"
     record = json.loads(config.read_text())
     record["about"]["step"] -= 1  # a signal ends a run with a model of the step it reached

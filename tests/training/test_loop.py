@@ -133,7 +133,7 @@ def test_a_run_in_mixed_precision_trains_validates_saves_and_samples(tmp_path: P
     assert figure == pytest.approx(exact, rel=2e-2)
     model = tl.load(tmp_path / "bf16-mixed")
     assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
-    drawn = shell.draws(str(tmp_path / "bf16-mixed"), "--num", "2", "--steps", "2")
+    drawn = shell.json("sample", str(tmp_path / "bf16-mixed"), "--num", "2", "--steps", "2")
     assert torch.tensor(drawn["tokens"]).shape == (2, 8)
 
 

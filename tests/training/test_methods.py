@@ -41,7 +41,7 @@ def test_every_noise_under_every_coupling_is_trained_with_finite_figures_and_sam
     assert [line["step"] for line in lines if "valid_nats" in line]
     assert all(math.isfinite(value) for line in lines for value in line.values())
     assert math.isfinite((model.about.validation or {})["per_token"])
-    drawn = shell.draws(str(run), "--num", "2", "--steps", "4", "--sampler", sampler)
+    drawn = shell.json("sample", str(run), "--num", "2", "--steps", "4", "--sampler", sampler)
     assert torch.tensor(drawn["tokens"]).shape == (2, 8)
 
 

@@ -1,7 +1,6 @@
 """`tokenloom evaluate`: the likelihood of held-out data, one row per checkpoint, one column per data set; or a task."""
 
 import re
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -11,13 +10,13 @@ from typing import Annotated, Any, Literal
 import tyro
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from tokenloom import __version__
 from tokenloom.cli.ranks import ranks
 from tokenloom.cli.registry import COMMANDS, factory, read_ahead
 from tokenloom.evaluation.causal_lm import is_causal_lm, load_causal_lm
-from tokenloom.evaluation.harness import HarnessOptions, TaskReport, evaluate_tasks
+from tokenloom.evaluation.harness import HarnessOptions, evaluate_tasks
 from tokenloom.evaluation.held_out import Fingerprint
 from tokenloom.evaluation.tasks import TASKS, EvaluationTask
 from tokenloom.evaluation.zero_shot import Cell, Progress, Settings, score_language_model, score_run
@@ -99,7 +98,7 @@ def evaluate_command(args: Sequence[str]) -> Callable[..., None]:
 def evaluate(config: Annotated[Likelihoods, tyro.conf.arg(name="")]) -> None:
     """Measure the likelihood of held-out data under trained models (a bound; exact for autoregressive ones)."""
     mine, names, settings = ranks(), config.names, config.settings
-    display = Display(Console(file=sys.stderr, quiet=not mine.first))
+    display = Display(Console(stderr=True, quiet=not mine.first))
     with display.status("loading"):
         models = [name for name in names if name == "smollm2" or (model_folder(name) is None and is_causal_lm(name))]
         kinds: tuple[Weights, ...] = ("ema", "raw") if config.weights == "both" else (config.weights,)
@@ -148,20 +147,16 @@ def evaluate_on_tasks(config: Annotated[HarnessTasks, tyro.conf.arg(name="")]) -
     for run, folder in zip(opened, folders, strict=True):
         with Console(stderr=True).status(f"{run.name} answers"):
             report = evaluate_tasks(run.model, config.tasks, config.options, limit=config.limit)
-        console.print(_harness_table(run.name, report))
+        table = Table("task", "metric", "value", "standard error", title=run.name, title_justify="left")
+        for figure in report.figures:
+            error = "-" if figure.standard_error is None else f"{figure.standard_error:.4f}"
+            table.add_row(figure.task, figure.metric, f"{figure.value:.4f}", error)
+        console.print(table)
         for note in report.notes:
             console.print(note, highlight=False)
         record = {"provenance": run.provenance()} | report.record()
         path = write_json(folder / f"harness-{run.name.replace('/', '-')}.json", record)
         console.print(f"[dim]{path}[/]", highlight=False, soft_wrap=True)
-
-
-def _harness_table(name: str, report: TaskReport) -> Table:
-    table = Table("task", "metric", "value", "standard error", title=name, title_justify="left")
-    for figure in report.figures:
-        error = "-" if figure.standard_error is None else f"{figure.standard_error:.4f}"
-        table.add_row(figure.task, figure.metric, f"{figure.value:.4f}", error)
-    return table
 
 
 def _score_all(
@@ -175,7 +170,7 @@ def _score_all(
         for done, (subject, source) in enumerate(pairs):
             what = f"{subject.row} on {source or 'its own data'}"
             display.update(f"{what}: reading the data", done / len(pairs))
-            cell = subject.score(source, settings, partial(show_share, display, what, done, len(pairs)))
+            cell = subject.score(source, settings, display.part(what, done, len(pairs)))
             column = cell.held.name if source is None else column_name(source, data)
             results.setdefault(subject.row, {})[column] = cell
             if first:
@@ -189,11 +184,6 @@ def _score_all(
         console.print(f"[dim]{path}[/]", highlight=False, soft_wrap=True)
 
 
-def show_share(display: Display, what: str, done: int, total: int, share: float) -> None:
-    """Show how far a piece of work is that comes after `done` of `total` pieces."""
-    display.update(what, (done + share) / total)
-
-
 def column_name(source: str, sources: Sequence[str]) -> str:
     """Return the last parts of a path, as many as tell it from the other sources."""
     parts = Path(source).parts
@@ -204,11 +194,10 @@ def column_name(source: str, sources: Sequence[str]) -> str:
 
 def figures_table(results: Results) -> Table:
     """Return a table of nats per token, perplexity, and nats per character for text."""
-    table = Table(title="Held-out likelihood: nats per token ± standard error", title_justify="left", show_lines=True)
-    table.add_column("checkpoint", overflow="fold")
     columns = list(dict.fromkeys(name for row in results.values() for name in row))
-    for name in columns:
-        table.add_column(name, justify="right", overflow="fold")
+    heads = (Column(name, justify="right", overflow="fold") for name in columns)
+    title = "Held-out likelihood: nats per token ± standard error"
+    table = Table(Column("checkpoint", overflow="fold"), *heads, title=title, title_justify="left", show_lines=True)
     for name, row in results.items():
         table.add_row(name, *(_cell_text(row[column]) if column in row else "-" for column in columns))
     return table

@@ -1,7 +1,6 @@
 """`tokenloom frontier`: generative perplexity against entropy, over settings and models, resumable."""
 
 import shutil
-import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Annotated, Literal
 
 import tyro
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from tokenloom.cli.ranks import ranks, spread
 from tokenloom.cli.registry import COMMANDS
@@ -47,7 +46,7 @@ def frontier(
         optional(library, "evaluate")
     mine = ranks()
     points, console = sweep.points(), Console(quiet=not mine.first)
-    display = Display(Console(file=sys.stderr, quiet=not mine.first))
+    display = Display(Console(stderr=True, quiet=not mine.first))
     with display.status("loading"):
         check_points(points)
         missing = [point for point in points if not point.file(out).is_file()]
@@ -79,10 +78,9 @@ def report(records: list[Record], console: Console) -> None:
             figures = f"perplexity {record['perplexity']:.1f}, entropy {record['entropy']:.3f}"
             console.print(f"{record['source']} ({record['data']}): {figures}", highlight=False)
     title = f"Judged by {records[0]['judge']}, {counted(records[-1]['samples'], 'sample')} per point"
-    table = Table(title=title, title_justify="left")
-    table.add_column("curve", overflow="fold")
-    for column in (f"perplexity at the data's entropy {data_entropy(records):.2f}", "lowest"):
-        table.add_column(column, justify="right")
+    names = (f"perplexity at the data's entropy {data_entropy(records):.2f}", "lowest")
+    columns = (Column(name, justify="right") for name in names)
+    table = Table(Column("curve", overflow="fold"), *columns, title=title, title_justify="left")
     for family, at_data, lowest in matched(records):
         table.add_row(family, "not reached" if at_data is None else f"{at_data:.1f}", f"{lowest:.1f}")
     console.print(table)

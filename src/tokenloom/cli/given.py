@@ -1,21 +1,18 @@
 """--prompt and --infill: what is given of a sequence, as tokens and flags."""
 
 import torch
-from torch import Tensor
 
 from tokenloom.models.model import DiffusionModel
+from tokenloom.samplers.given import GivenTokens
 
 BLANKS = "._0"
 
 
-def read_given(
-    model: DiffusionModel, prompt: str | None, infill: str | None, length: int | None
-) -> tuple[tuple[Tensor, Tensor] | None, int | None]:
-    """Return given tokens with their flags, from a prompt or from a sequence with blanks; and the length."""
-    length = model.length if length is None else length
+def read_given(model: DiffusionModel, prompt: str | None, infill: str | None, length: int | None) -> GivenTokens | None:
+    """Return given tokens with their flags, from a prompt or from a sequence with blanks of this length."""
     text = prompt if infill is None else infill
     if text is None:
-        return None, length
+        return None
     if prompt is not None and infill is not None:
         raise ValueError("give --prompt or --infill, not both")
     tokenizer = model.tokenizer
@@ -33,7 +30,7 @@ def read_given(
         raise ValueError(f"--infill has {len(ids)} cells, but a sequence has {length}; write blanks for the rest")
     ids += [None] * (length - len(ids))
     tokens = torch.tensor([token or 0 for token in ids], dtype=torch.int64)
-    return (tokens, torch.tensor([token is not None for token in ids], dtype=torch.bool)), length
+    return tokens, torch.tensor([token is not None for token in ids], dtype=torch.bool)
 
 
 def _cells(text: str, size: int) -> list[int | None]:

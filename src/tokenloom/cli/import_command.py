@@ -5,7 +5,7 @@ from pathlib import Path
 
 import tyro
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from tokenloom.cli.registry import COMMANDS
 from tokenloom.models.interop.importing import import_model
@@ -43,9 +43,8 @@ def import_command(
         read = partial(import_model, source, pickles=True, average=not raw)
         found = read(family=family, label=label, tokenizer=tokenizer, length=length, allow=allow)
         found.model.save(to)
-    table = Table(title=f"Imported {source}", title_justify="left", show_header=False)
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
+    columns = (Column(no_wrap=True), Column(overflow="fold"))
+    table = Table(*columns, title=f"Imported {source}", title_justify="left", show_header=False)
     for name, value in found.report.items():
         table.add_row(name, value)
     console = Console()

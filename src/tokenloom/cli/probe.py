@@ -1,9 +1,7 @@
 """`tokenloom probe`: how much a prediction still depends on the token it should not see."""
 
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -11,12 +9,12 @@ import torch
 import tyro
 from jaxtyping import Float
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from torch import Tensor
 
-from tokenloom.cli.evaluate import show_share
 from tokenloom.cli.registry import COMMANDS
-from tokenloom.evaluation.held_out import HeldOut, held_out, trained_on
+from tokenloom.data.base import trained_on
+from tokenloom.evaluation.held_out import HeldOut, held_out
 from tokenloom.evaluation.plots import band, canvas
 from tokenloom.evaluation.probe import Effort, Sensitivity, check_probed, posterior_maps, probe
 from tokenloom.models.opening import Run, Weights, open_runs
@@ -27,8 +25,6 @@ from tokenloom.support.files import check_writable, write_json
 TIMES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 SHOWN = (0.2, 0.5, 0.8)
 """Times of the heat maps."""
-PIXEL = 1.75
-"""Side of one of them in inches."""
 
 Results = Mapping[str, tuple[Sensitivity, ...]]
 
@@ -58,7 +54,7 @@ def probe_command(
         seed: Seed of the noise and of the choice of positions and substitutes.
         out: Folder for figures and numbers; by default evaluation/ in the first run.
     """
-    display, console = Display(Console(file=sys.stderr)), Console()
+    display, console = Display(), Console()
     with display.status("loading"):
         opened = open_runs(runs, weights)
     for run in opened:
@@ -71,7 +67,7 @@ def probe_command(
         pairs = [(run, held_out(run, data)) for run in opened]
         for number, (run, source) in enumerate(pairs):
             generator = torch.Generator().manual_seed(seed)  # for every run: equal processes see equal states
-            show = partial(show_share, display, f"probing {run.name} on {source.name}", number, len(opened))
+            show = display.part(f"probing {run.name} on {source.name}", number, len(opened))
             show(0.0)
             x_0, given = source.draw(sequences, generator)
             found[run.name] = probe(run.model, x_0, times, effort, generator, given, show)
@@ -126,7 +122,8 @@ def draw_heat_maps(
     """Draw one row per time; the columns are x_t, the two posteriors and the information in the own token."""
     columns = ("noisy", "leave-one-out", "denoiser", "added by its own token")
     most = float(maps[-1].abs().max())
-    with canvas(path, len(times), 4, 4 * PIXEL + 1.4, len(times) * PIXEL + 0.7) as (figure, axes):
+    side = 1.75  # of one map, in inches
+    with canvas(path, len(times), 4, 4 * side + 1.4, len(times) * side + 0.7) as (figure, axes):
         figure.suptitle(title, x=0.01, ha="left")
         for column, name in enumerate(columns):
             colours, low, high = ("RdBu_r", -most, most) if column == 3 else ("gray_r", 0, 1)
@@ -147,11 +144,9 @@ def draw_heat_maps(
 
 def probe_table(found: Results) -> Table:
     """Return a table of total variation over time, one row per run."""
-    table = Table(title="Total variation to the mean over substitutes (0 = leave-one-out)", title_justify="left")
-    table.add_column("run", overflow="fold")
-    times = [result.t for result in next(iter(found.values()))]
-    for t in times:
-        table.add_column(f"t = {t:g}", justify="right")
+    times = (Column(f"t = {item.t:g}", justify="right") for item in next(iter(found.values())))
+    title = "Total variation to the mean over substitutes (0 = leave-one-out)"
+    table = Table(Column("run", overflow="fold"), *times, title=title, title_justify="left")
     for name, results in found.items():
         table.add_row(name, *(f"{item.total_variation:.4f}\n± {item.total_variation_error:.4f}" for item in results))
     return table

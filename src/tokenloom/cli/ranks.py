@@ -19,8 +19,6 @@ from torch import Tensor
 from tokenloom.support.extras import optional
 
 Work = Callable[[Sequence[Any]], object]
-WAIT = datetime.timedelta(hours=24)
-"""The longest wait for the slowest process; torchrun ends all of them when one dies."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +39,8 @@ class Ranks:
         if self.count == 1:
             yield
             return
-        torch.distributed.init_process_group("gloo", timeout=WAIT)
+        longest = datetime.timedelta(hours=24)  # for the slowest process; torchrun ends all of them when one dies
+        torch.distributed.init_process_group("gloo", timeout=longest)
         try:
             yield
         finally:

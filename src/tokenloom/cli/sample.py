@@ -1,7 +1,6 @@
 """`tokenloom sample`: draw from a model with any sampler; text, grids or pictures, on screen or in a file."""
 
 import json as json_library
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -16,7 +15,6 @@ import tyro
 from rich.console import Console
 from rich.live import Live
 from rich.markup import escape
-from torch import Tensor
 
 from tokenloom.cells import PROCESSES
 from tokenloom.cli.given import read_given
@@ -102,10 +100,11 @@ def sample(config: Annotated[SampleConfig, tyro.conf.arg(name="")]) -> None:
     if "list" in (config.sampling.sampler, config.sampling.corrector):
         list_samplers()
         return
-    display = Display(Console(file=sys.stderr))
+    display = Display()
     with display.status("loading the model"):
         run = placed(open_run(named(config.run, config.process)), config.compile)
-    given, length = read_given(run.model, config.prompt, config.infill, config.length)
+    length = run.model.length if config.length is None else config.length
+    given = read_given(run.model, config.prompt, config.infill, length)
     settings, decoder, in_shards = config.settings, decoder_of(run.model), config.in_shards
     at_once = min(config.num, config.shard) if in_shards else config.num
     settings.check_memory(run.model, at_once, config.batch, length)
@@ -132,19 +131,19 @@ def sample(config: Annotated[SampleConfig, tyro.conf.arg(name="")]) -> None:
     if config.out is not None:
         check_out(config.out, decoder, length)
     flags = None if given is None else given[1].tolist()
-    record, tokens = _draw_all(config, draw, display, decoder, flags)
+    record = _draw_all(config, draw, display, decoder, flags) | {"provenance": provenance}
     if config.out is not None:
-        write_samples(config.out, record | {"provenance": provenance}, tokens, run.model.process.vocab_size)
+        write_samples(config.out, record, run.model.process.vocab_size)
     if config.json:
-        print(json_library.dumps(record | {"provenance": provenance}))
+        print(json_library.dumps(record))
     else:
         _print_samples(record, decoder)
 
 
 def _draw_all(
     config: SampleConfig, draw: Callable[..., Samples], display: Display, decoder: Decoder, flags: list[bool] | None
-) -> tuple[dict[str, Any], Tensor]:
-    """Draw all rows, batch by batch, and return their record and their tokens."""
+) -> dict[str, Any]:
+    """Draw all rows, batch by batch, and return their record."""
     parts, cost, start = [], 0, time.perf_counter()
     with _noted(display), nullcontext() if config.watch else display.status("sampling"):
         for first in range(0, config.num, config.batch):
@@ -157,7 +156,7 @@ def _draw_all(
             cost += int(samples.evaluations.sum())
     tokens, seconds = torch.cat(parts), (time.perf_counter() - start) / config.num
     record = {"samples": decoder(tokens), "tokens": tokens.tolist(), "evaluations": cost / config.num}
-    return record | {"seconds_per_sample": round(seconds, 4)}, tokens
+    return record | {"seconds_per_sample": round(seconds, 4)}
 
 
 def _print_samples(record: dict[str, Any], decoder: Decoder) -> None:

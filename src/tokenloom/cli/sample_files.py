@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from tokenloom.cli.ranks import ranks
 from tokenloom.data.decoder import Decoder
@@ -26,9 +25,6 @@ from tokenloom.support.files import check_ours, check_target, check_writable, re
 from tokenloom.support.reading import read_json
 from tokenloom.support.words import counted
 from tokenloom.training.config import differences
-
-MAY_CHANGE = ("num", "batch")
-"""Options that change no row."""
 
 
 def check_out(path: Path, decoder: Decoder, length: int | None) -> None:
@@ -46,11 +42,12 @@ def check_out(path: Path, decoder: Decoder, length: int | None) -> None:
     check_writable(path.parent)
 
 
-def write_samples(path: Path, record: dict[str, Any], tokens: Tensor, vocab_size: int) -> None:
+def write_samples(path: Path, record: dict[str, Any], vocab_size: int) -> None:
     """Write the record, or for .png the square sequences as grey images, eight per row."""
     if path.suffix != ".png":
         write_json(path, record)
         return
+    tokens = torch.tensor(record["tokens"])
     side = math.isqrt(tokens.shape[1])
     images = tokens.view(-1, side, side).double() / (vocab_size - 1)
     columns = min(8, len(images))
@@ -105,8 +102,7 @@ def check_folder(folder: Path, about: dict[str, Any]) -> None:
     if not path.is_file():
         check_ours(folder, (".*", "samples*"), "samples", "name a new folder with --out")
         return
-    found = [
-        item for item in differences(read_json(path), about) if item.split(" ")[0].split(".")[-1] not in MAY_CHANGE
-    ]
+    free = ("provenance.options.num ", "provenance.options.batch ")  # they change no row
+    found = [item for item in differences(read_json(path), about) if not item.startswith(free)]
     if found:
         raise ValueError(f"{folder} holds samples with other settings ({', '.join(found)}); choose another --out")

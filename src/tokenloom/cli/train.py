@@ -37,7 +37,13 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
         config: str | None = None,
         resume: str | None = None,
     ) -> None:
-        """Train a model: a recipe, a method, and whatever you override."""
+        """Train a model: a recipe, a method, and whatever you override.
+
+        Args:
+            settings: The settings of the run.
+            config: A file whose settings are the defaults, such as config.json of another run.
+            resume: The folder of a run to resume at its newest checkpoint.
+        """
         options = [argument.partition("=")[0] for argument in args if argument.startswith("--")]
         given = [option.removeprefix("--").replace("-", "_") for option in options]
         resolved = resolve(replace(settings, fit=tuple(name for name in settings.fit if name not in given)))

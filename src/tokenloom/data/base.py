@@ -131,13 +131,18 @@ def source_of(record: Any) -> Source:
     return build(SOURCES[record["kind"]], record, f"the data source {record['kind']}")
 
 
+def trained_on(model: DiffusionModel) -> Source | None:
+    """Return the data source that a model was trained on, if the model records it."""
+    return None if model.about.source is None else source_of(model.about.source)
+
+
 def decoder_of(model: DiffusionModel) -> Decoder:
     """Return how a model's sequences are written: as text, as its data source writes them, else as numbers."""
-    size, record = model.process.vocab_size, model.about.source
+    size = model.process.vocab_size
     if model.tokenizer is not None:
         return text(model.tokenizer)
-    own = None if record is None else source_of(record).decoder(size, model.length or 0)
-    return own or numbers(size)
+    source = trained_on(model)
+    return (source and source.decoder(size, model.length or 0)) or numbers(size)
 
 
 def given_positions(rows: int, length: int, share: float, generator: Generator) -> Flags:

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from tokenloom.drawing.chunks import chunks
 from tokenloom.models.interop.families import family_of_type
 from tokenloom.models.interop.large import large
 from tokenloom.models.store import stored_config
@@ -50,12 +51,11 @@ class CausalLM:
         longest = max((len(ids) for ids in sequences), default=0)
         if longest > self.context:
             raise ValueError(f"{self.name} reads at most {self.context} tokens at once, got a sequence of {longest}")
-        logits = longest * int(self.model.config.vocab_size)
-        rows = max(1, (1 << 27) // max(1, logits))  # 512 MB of logits at once
         results: list[Tensor] = []
-        for start in range(0, len(sequences), rows):
-            results += self._batch_nats(sequences[start : start + rows])
-            on_progress(len(results) / len(sequences))
+        at_once = chunks(len(sequences), longest * self.model.config.vocab_size, 1 << 27)  # logits of 512 MB
+        for part in at_once if sequences else []:
+            results += self._batch_nats(sequences[part])
+            on_progress(part.stop / len(sequences))
         return results
 
     def _batch_nats(self, sequences: Sequence[Sequence[int]]) -> list[Tensor]:

@@ -15,14 +15,13 @@ import numpy as np
 import torch
 from torch import Generator
 
-from tokenloom.data.base import SOURCES, Dataset, Outline, Source, source_of
+from tokenloom.data.base import SOURCES, Dataset, Outline, Source, trained_on
 from tokenloom.data.decoder import text
 from tokenloom.data.detokenise import Detokeniser
 from tokenloom.data.documents import HUB, corpus_of, hub_corpus, text_files
 from tokenloom.data.packing import Packing, check_packing
 from tokenloom.data.text import TextSource, detokenised, is_hub, own_splits, token_rows
 from tokenloom.data.token_cache import default_cache
-from tokenloom.models.model import DiffusionModel
 from tokenloom.models.opening import Run
 from tokenloom.models.tokenizer import Tokenizer
 from tokenloom.types import Flags, Tokens
@@ -50,9 +49,6 @@ class TextOptions:
     """Way in which documents become rows; by default that of the run."""
     detokeniser: Detokeniser | None = None
     """Tokenisation that is undone first; by default as the field does for sets of the Hub, and none for files."""
-
-
-AS_THE_RUN = TextOptions()
 
 
 @dataclass(frozen=True)
@@ -98,13 +94,7 @@ class HeldOut:
         return sum(len(tokenizer.decode([token for token in row if token != end])) for row in rows.tolist())
 
 
-def trained_on(model: DiffusionModel) -> Source | None:
-    """Return the data source that a model was trained on, if the model records it."""
-    record = model.about.source
-    return None if record is None else source_of(record)
-
-
-def held_out(run: Run, source: str | None = None, reading: TextOptions = AS_THE_RUN) -> HeldOut:
+def held_out(run: Run, source: str | None = None, reading: TextOptions = TextOptions()) -> HeldOut:  # noqa: B008
     """Return what the run held out, or another source in the run's own tokens.
 
     Of the run's training text it is never more than the held-out part.
@@ -173,7 +163,7 @@ def _text_for(run: Run, own: Source | None, source: str, reading: TextOptions) -
     return text_rows(source, run.model.tokenizer, run.length, replace(reading, packing=packing))
 
 
-def text_rows(source: str, tokenizer: Tokenizer, length: int, reading: TextOptions = AS_THE_RUN) -> HeldOut:
+def text_rows(source: str, tokenizer: Tokenizer, length: int, reading: TextOptions) -> HeldOut:
     """Return the held-out part of a folder or Hub data set, or the whole of a file, in rows of `length` tokens."""
     directory, packing = default_cache(), reading.packing or "wrap"
     check_packing(packing, length)

@@ -16,9 +16,9 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from tokenloom.data.base import decoder_of
+from tokenloom.data.base import decoder_of, trained_on
 from tokenloom.drawing.randomness import derive_seed
-from tokenloom.evaluation.held_out import HeldOut, held_out, trained_on
+from tokenloom.evaluation.held_out import HeldOut, held_out
 from tokenloom.evaluation.judges import Judge, check_judge, load_judge, rate
 from tokenloom.evaluation.metrics import distinct
 from tokenloom.models.opening import Run, open_run, placed

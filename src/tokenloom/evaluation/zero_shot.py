@@ -22,8 +22,6 @@ from tokenloom.support.checks import check_least
 
 Progress = Callable[[float], object]
 """A callback with the share of the work that is done."""
-LONGEST = 1024
-"""Tokens per row for a language model that reads more."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +95,7 @@ def score_language_model(model: CausalLM, source: str | None, settings: Settings
     if source is None:
         raise ValueError(f"{model.name} is a language model without data of its own; name the text with --data")
     tokenizer = Subwords(model.tokenizer.backend_tokenizer.to_str())
-    length = min(settings.length or LONGEST, model.context - 1)
+    length = min(settings.length or 1024, model.context - 1)
     data = text_rows(source, tokenizer, length, settings.reading)
     x_0, _ = data.draw(settings.rows or None, torch.Generator().manual_seed(settings.seed))
     start = [] if model.end is None else [model.end]

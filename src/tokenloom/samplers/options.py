@@ -24,11 +24,6 @@ SAMPLER = tyro.conf.arg(help=f"{SAYS['predictor']} {LISTED}")
 CORRECTOR = tyro.conf.arg(help=f"{SAYS['corrector']} As in informed:steps=2,parallel=4.")
 """The help of each option, for one value or for several."""
 
-TOKEN, STEP = 64, 8
-"""Bytes of a token that was drawn (as a number, in a list and as a piece of text), and of a step of the grid."""
-LOGITS = 3
-"""Tensors of float32 logits at once."""
-
 
 @dataclass(frozen=True)
 class Kernels:
@@ -59,7 +54,8 @@ class SamplerOptions(Sharpening, Kernels):
     def check_memory(self, model: Model, num: int, batch: int, length: int | None = None) -> None:
         """Raise unless `num` sequences, drawn `batch` at a time, fit into the memory of this machine."""
         width, rows = length_of(model, length), min(num, batch)
-        check_memory(TOKEN * num * width, f"drawing {num:,} sequences of {width:,} tokens", "draw fewer")
-        check_memory(STEP * self.steps, f"a grid of {self.steps:,} steps", "take fewer")
-        logits = LOGITS * 4 * rows * width * model.process.vocab_size
+        drawn = 64 * num * width  # bytes of every token as a number, in a list and as a piece of text
+        check_memory(drawn, f"drawing {num:,} sequences of {width:,} tokens", "draw fewer")
+        check_memory(8 * self.steps, f"a grid of {self.steps:,} steps", "take fewer")
+        logits = 3 * 4 * rows * width * model.process.vocab_size  # three tensors of float32 at once
         check_memory(logits, f"a batch of {rows:,} sequences of {width:,} tokens", "lower the batch or the length")

@@ -6,7 +6,6 @@ repeats of a puzzle are not independent of each other, so it is the spread of *t
 """
 
 import math
-import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -161,15 +160,12 @@ class SudokuTask(EvaluationTask):
             setting.check_memory(run.model, self.count * self.repeats, BATCH)
             setting.sampler_value()  # raises for a budget that is too small for its corrector
         found: list[SolveRate] = []
-        console, display = Console(), Display(Console(file=sys.stderr))
+        console, display = Console(), Display()
         with display.status(f"finding {counted(self.count, 'puzzle')}"):
             puzzles = _puzzles(self, opened[0].model.process.vocab_size)
             for number, (run, setting) in enumerate(settings):
                 what = f"{run.name}, {setting.kernels}, {counted(setting.steps, 'step')}"
-
-                def advance(share: float, what: str = what, number: int = number) -> None:
-                    display.update(what, (number + share) / len(settings))
-
+                advance = display.part(what, number, len(settings))
                 advance(0)
                 found.append(solve_rate(run.name, run.model, puzzles, setting, self.repeats, self.seed, advance))
                 record = {

@@ -119,7 +119,7 @@ def watch(
 
 def _with_progress(run: Run, puzzles: Tokens, solver: Solver) -> list[Outcome]:
     """Solve puzzles with a bar on the standard error, or a line now and then where that is piped."""
-    display, total = Display(Console(stderr=True)), len(puzzles)
+    display, total = Display(), len(puzzles)
 
     def update(outcomes: Sequence[Outcome]) -> None:
         solved, tried = sum(one.solved for one in outcomes), sum(one.tries > 0 for one in outcomes)

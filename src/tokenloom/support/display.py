@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
@@ -16,10 +16,10 @@ OFTEN, SELDOM, AT_FIRST = 1.5, 10.0, 30.0
 class Display:
     """A status that stays until it changes; of nested ones the innermost is visible."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console | None = None) -> None:
         columns = (SpinnerColumn(), BarColumn(20), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
-        self.console = console
-        self._bars = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+        self.console = console or Console(stderr=True)
+        self._bars = Progress(*columns, console=self.console, transient=True, disable=not self.console.is_terminal)
 
     @contextmanager
     def status(self, text: str) -> Iterator[None]:
@@ -42,6 +42,10 @@ class Display:
         """Change the text and the share of the work that is done."""
         for task in self._bars.tasks[-1:]:
             self._bars.update(task.id, description=text, completed=share, total=1.0 if share else None)
+
+    def part(self, text: str, done: int, total: int) -> Callable[[float], None]:
+        """Return a callback for the share of one part that is done, which comes after `done` of `total` parts."""
+        return lambda share: self.update(text, (done + share) / total)
 
     @contextmanager
     def _printing(self) -> Iterator[None]:

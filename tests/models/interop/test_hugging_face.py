@@ -15,7 +15,7 @@ from torch import Tensor
 
 import tokenloom as tl
 from tests.nn.pretrained import FIRST, LAST, MASK, MASKED, SPECIAL, K, pretrained, tokens
-from tokenloom.evaluation.held_out import text_rows
+from tokenloom.evaluation.held_out import TextOptions, text_rows
 from tokenloom.models.interop.importing import import_model
 from tokenloom.models.interop.vocabulary import read_vocabulary, symbols
 from tokenloom.models.tokenizer import Characters, Subwords, tokenizer_from_json
@@ -176,7 +176,7 @@ def test_rows_of_text_hold_nothing_that_the_model_cannot_predict(
     (tmp_path / "text.txt").write_text("theloomweavesthethread" * 20)
     assert model.tokenizer is not None
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    rows = text_rows(str(tmp_path / "text.txt"), model.tokenizer, 8).data.valid.long()
+    rows = text_rows(str(tmp_path / "text.txt"), model.tokenizer, 8, TextOptions()).data.valid.long()
     bound = tl.nelbo(model, rows, generator=torch.Generator().manual_seed(0))
     assert 0 < bound.per_token < 50
 

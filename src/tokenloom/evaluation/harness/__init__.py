@@ -22,8 +22,6 @@ from tokenloom.support.hub import hub_or_cache
 from tokenloom.support.registry import build
 from tokenloom.support.words import nearest
 
-RESAMPLES = 1000
-"""Bootstrap draws behind the standard error of a metric that is not a mean."""
 AUTOMATIC = 64
 """The batch of `batch_size=auto`: rows are short, and the batch changes no figure."""
 SLACK = "multiple choice compares lower bounds of log p, whose slack may differ between the choices"
@@ -114,7 +112,8 @@ def evaluate_tasks(
     options = options or HarnessOptions()
     found = _load(list(tasks), options.seed)
     answering = TokenloomLM(model, tokenizer=tokenizer, device=device, **asdict(options))
-    results = evaluate(answering, found, limit=limit, bootstrap_iters=RESAMPLES, log_samples=False)
+    # of a metric that is not a mean, the standard error comes from 1,000 bootstrap draws
+    results = evaluate(answering, found, limit=limit, bootstrap_iters=1000, log_samples=False)
     errors = [error for error in answering.errors if not math.isnan(error)]
     noise = math.sqrt(sum(error**2 for error in errors) / len(errors)) if errors else None
     scorer, scored = answering.scorer, len(answering.errors)
