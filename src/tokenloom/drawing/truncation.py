@@ -15,7 +15,7 @@ the row.  Rows shorter than a histogram are sorted.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -83,7 +83,8 @@ class Truncation(Sharpening):
 
     def record(self) -> dict[str, object]:
         """Return the settings as JSON."""
-        return asdict(self) | {"on": self.on.__name__, "forbid": list(self.forbid)}
+        settings = {"temperature": self.temperature, "top_p": self.top_p, "top_k": self.top_k}  # a Sampler has more
+        return settings | {"on": self.on.__name__, "forbid": list(self.forbid)}
 
     @classmethod
     def restore(cls, record: Mapping[str, Any]) -> "Truncation":
