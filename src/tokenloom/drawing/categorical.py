@@ -39,13 +39,13 @@ def draw_each(logits: Logits, u: PerPosition) -> Tokens:
 
 def draw_where(logits: Logits, where: Flags, u: PerPosition) -> Int[Tensor, "positions"]:
     """Draw one token from softmax(logits) at each flagged position, from its uniform number."""
-
-    def drawn(part: slice) -> Tensor:
-        at = row[part], column[part]
-        return invert(probabilities(logits[at]), u[at])
-
     row, column = where.nonzero(as_tuple=True)
-    return by_chunks(len(row), logits.shape[-1], drawn)
+    flagged = u[row, column]
+    return by_chunks(
+        len(row),
+        logits.shape[-1],
+        lambda part: invert(probabilities(logits[row[part], column[part]]), flagged[part]),
+    )
 
 
 def draw_uniform_tokens(u: Float[Tensor, "*shape"], vocab_size: int) -> Int[Tensor, "*shape"]:
