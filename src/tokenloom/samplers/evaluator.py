@@ -198,9 +198,11 @@ class LazyPrediction:
         evaluator, vocab_size = self.evaluator, self.evaluator.process.vocab_size
         truncation = evaluator.truncation if truncated else None
         direct = truncation is None and kind is evaluator.model.predicts is LeaveOneOut
-        for part in chunks(len(at.row), vocab_size, HEAD_ELEMENTS):
+        # what the network says is the result as it stands if `direct`: in one piece it is not copied
+        whole = len(at.row) * vocab_size
+        for part in chunks(len(at.row), vocab_size, whole if direct else HEAD_ELEMENTS):
             raw = evaluator.model.head(features[at.row[part], at.column[part]]).unsqueeze(1)
-            for piece in chunks(len(raw), vocab_size, raw.numel() if direct else None):
+            for piece in chunks(len(raw), vocab_size, whole if direct else None):
                 rows = slice(part.start + piece.start, part.start + piece.stop)
                 yield rows, self._interpreted(raw[piece], noisy.sequences(rows), kind, truncation).logits
 
