@@ -11,6 +11,7 @@ import tokenloom as tl
 from tests import brute
 from tests.exact_network import ExactChain
 from tests.laws.exact_cases import price_of_the_start
+from tests.objectives.test_error_bars import one_generator
 from tests.samplers.helpers import network as small_network
 from tokenloom.data.markov import markov_chain
 from tokenloom.nn import TransformerConfig
@@ -46,7 +47,7 @@ CASES: list[tuple[tl.Process, type[Posterior]]] = [
 def check_entropy(oracle: tl.Oracle, seed: int, times: Times = "stratified") -> tl.Likelihood:
     """The figure of 6,000 sequences at one time each, which is the entropy up to its error."""
     generator = torch.Generator().manual_seed(seed)
-    found = tl.nelbo(oracle, oracle.sample(6000, generator), 1, times, generator, batch=3000)
+    found = tl.nelbo(oracle, oracle.sample(6000, generator), 1, times, generator, batch=3000, row_noise=one_generator)
     assert abs(found.nats - oracle.entropy()) < ERRORS * found.standard_error
     assert found.standard_error < 0.06
     return found
@@ -90,7 +91,8 @@ def test_a_denoiser_that_is_never_certain_has_a_finite_bound(process: tl.Process
     mu = torch.tensor([0.7, 0.2, 0.1])
     model = tl.DiffusionModel(lambda tokens, *_: mu.log().expand(*tokens.shape, 3), process, predicts=tl.Denoiser)
     for token in range(3):
-        found = tl.nelbo(model, torch.full((2000, 1), token), generator=torch.Generator().manual_seed(0), batch=2000)
+        generator, x_0 = torch.Generator().manual_seed(0), torch.full((2000, 1), token)
+        found = tl.nelbo(model, x_0, generator=generator, batch=2000, row_noise=one_generator)
         assert found.standard_error < 0.2
         assert -float(mu[token].log()) - ERRORS * found.standard_error < found.nats < 20
 
@@ -102,7 +104,8 @@ def test_the_bound_of_an_exact_denoiser_tends_to_the_entropy(monkeypatch: pytest
     exact = -float(COUPLED.log().flatten()[x_0 @ torch.tensor([3, 1])].mean())
     for eps in (0.5, 0.2, 0.01):
         monkeypatch.setattr("tokenloom.objectives.nelbo.EPS", eps)
-        found = tl.nelbo(oracle, x_0, generator=torch.Generator().manual_seed(1), batch=10_000)
+        generator = torch.Generator().manual_seed(1)
+        found = tl.nelbo(oracle, x_0, generator=generator, batch=10_000, row_noise=one_generator)
         excess.append(found.nats - exact)
     assert excess[0] > excess[1] + 0.01 > excess[2] + 0.02
     assert abs(excess[2]) < 0.01
@@ -136,7 +139,9 @@ def test_the_signal_left_at_the_end_is_paid_for(
 ) -> None:
     """The bound is the entropy plus what the start costs; under AUDM that depends on U, and the figure is a bound."""
     generator, oracle = torch.Generator().manual_seed(0), tl.Oracle(COUPLED, process, predicts=predicts)
-    found = tl.nelbo(oracle, oracle.sample(5000, generator), 1, generator=generator, batch=5000)
+    found = tl.nelbo(
+        oracle, oracle.sample(5000, generator), 1, generator=generator, batch=5000, row_noise=one_generator
+    )
     error = ERRORS * found.standard_error
     if pi is None:
         assert found.nats > oracle.entropy() - error
