@@ -52,9 +52,13 @@ class OptimiserConfig:
     """Adam as in the paper, with an exponential moving average of the weights."""
 
     lr: Positive = 3e-4
+    """The learning rate, once the warm-up is over."""
     beta1: Share = 0.9
+    """Adam's average of gradients: the share that is kept per step."""
     beta2: Share = 0.999
+    """Adam's average of squared gradients."""
     eps: Positive = 1e-8
+    """Adam's smallest divisor."""
     clip: Positive = 1.0
     """Largest norm of the gradient."""
     warmup: Annotated[int, Limit("at least 0", 0)] = 2500
@@ -66,6 +70,7 @@ class OptimiserConfig:
     accumulate: Count = 1
     """Pieces a process cuts its part of the batch into."""
     ema: Share = 0.9999
+    """The average of the weights: the share that is kept per step."""
 
 
 @dataclass(frozen=True)
@@ -73,11 +78,15 @@ class RunConfig:
     """When to validate and save, and how to run."""
 
     validate_every: Count = 1000
+    """Steps between two validations."""
     checkpoint_every: Count = 1000
+    """Steps between two checkpoints."""
     valid_rows: Count = 512
     """Validation sequences; the standard error says whether they are enough."""
     seed: int = 1
+    """The seed of weights, batches and noise."""
     precision: Literal["32-true", "bf16-mixed"] = "32-true"
+    """Numbers of the network: float32, or bfloat16 where that is safe."""
     strategy: Literal["ddp", "fsdp"] = "ddp"
     """Of several processes (torchrun), each keeps the whole model (ddp) or a part of every parameter (fsdp)."""
     compile: bool = False
