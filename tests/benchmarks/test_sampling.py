@@ -11,7 +11,6 @@ from benchmarks.bench_sampling import FEW
 from benchmarks.cases import CASES
 from benchmarks.peers import PEERS
 from tests.cli.helpers import Shell
-from tokenloom.cli import main
 from tokenloom.models import compiled
 
 SMALL = ["--size.width", "16", "--size.depth", "1", "--size.heads", "2", "--size.vocab", "600", "--size.length", "8"]
@@ -109,7 +108,5 @@ def test_a_wrong_option_gets_a_sentence(arguments: list[str], sentence: str, she
     assert sentence in shell.refusal("bench", *arguments)
 
 
-def test_help_lists_the_benchmarks(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="0"):
-        main(["bench", "--help"])
-    assert "loading" in capsys.readouterr().out
+def test_help_lists_the_benchmarks(shell: Shell) -> None:
+    assert "loading" in shell.ends(0, "bench", "--help").out

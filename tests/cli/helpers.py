@@ -33,7 +33,7 @@ class Shell:
         """Run a command that ends with this status; what it printed, as `out` and `err`."""
         with pytest.raises(SystemExit) as stop:
             main(list(arguments))
-        assert stop.value.code == status, arguments
+        assert (stop.value.code or 0) == status, arguments
         return self.capsys.readouterr()
 
     def json(self, *arguments: str) -> Any:

@@ -8,21 +8,17 @@ import pytest
 
 from tests.cli.helpers import Shell
 from tokenloom import cli
-from tokenloom.cli import main
 from tokenloom.cli.registry import COMMANDS
 from tokenloom.objectives import likelihood
 from tokenloom.samplers.sampler import Sampler
 
 
-def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    with pytest.raises(SystemExit) as end:
-        main([*arguments, "--help"])
-    assert end.value.code == 0
-    return " ".join(capsys.readouterr().out.replace("│", " ").split())
+def printed(shell: Shell, *arguments: str) -> str:
+    return " ".join(shell.ends(0, *arguments, "--help").out.replace("│", " ").split())
 
 
-def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
-    text = printed(capsys)
+def test_help_names_every_command(shell: Shell) -> None:
+    text = printed(shell)
     assert {"evaluate", "frontier", "probe", "quickstart", "sample", "solve", "train"} <= set(COMMANDS)
     assert all(f"• {name} " in text for name in COMMANDS)
 
@@ -45,10 +41,10 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_help_shows_the_options_of_what_the_arguments_name_each_with_a_text(
-    arguments: list[str], options: list[str], capsys: pytest.CaptureFixture[str]
+    arguments: list[str], options: list[str], shell: Shell
 ) -> None:
     """A sentence stands before the default; without one, the name of the value does."""
-    text = printed(capsys, *arguments)
+    text = printed(shell, *arguments)
     assert [option for option in options if option not in text] == []
     if arguments[0] != "train" and "sudoku" not in arguments:
         before = re.findall(r"(\S+) \((?:default|required|repeatable)", text)
@@ -80,9 +76,7 @@ def test_a_slip_is_answered_with_what_was_meant(arguments: list[str], sentence: 
 
 
 @pytest.mark.parametrize("arguments", [["sample", "sudoku4-udm-loo"], ["solve", "1" + 15 * "."]])
-def test_ctrl_c_ends_a_command_with_130(
-    arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_ctrl_c_ends_a_command_with_130(arguments: list[str], monkeypatch: pytest.MonkeyPatch, shell: Shell) -> None:
     """A real signal, while it samples."""
 
     def interrupted(*arguments: Any, **options: Any) -> None:
@@ -90,27 +84,23 @@ def test_ctrl_c_ends_a_command_with_130(
 
     monkeypatch.setattr(Sampler, "run", interrupted)
     monkeypatch.setattr(likelihood, "loss_at", interrupted)
-    with pytest.raises(SystemExit, match=r"^130$"):
-        main(arguments)
-    assert "interrupted" in capsys.readouterr().err
+    assert "interrupted" in shell.ends(130, *arguments).err
 
 
 @pytest.mark.parametrize(
     ("error", "status", "sentence"),
     [
-        (KeyboardInterrupt(), "130", "interrupted"),
-        (PermissionError(13, "Permission denied", "data.txt"), "2", "error: data.txt: Permission denied"),
-        (OSError(28, "No space left on device"), "2", "error: a file: No space left on device"),
-        (ValueError("x_0 must have shape [batch, length], got [3]"), "2", "shape [batch, length], got [3]"),
+        (KeyboardInterrupt(), 130, "interrupted"),
+        (PermissionError(13, "Permission denied", "data.txt"), 2, "error: data.txt: Permission denied"),
+        (OSError(28, "No space left on device"), 2, "error: a file: No space left on device"),
+        (ValueError("x_0 must have shape [batch, length], got [3]"), 2, "shape [batch, length], got [3]"),
     ],
 )
 def test_what_fails_is_a_sentence(
-    error: BaseException, status: str, sentence: str, monkeypatch: pytest.MonkeyPatch, capsys: Any
+    error: BaseException, status: int, sentence: str, monkeypatch: pytest.MonkeyPatch, shell: Shell
 ) -> None:
     def refuse(args: object) -> None:
         raise error
 
     monkeypatch.setattr(cli, "app", refuse)
-    with pytest.raises(SystemExit, match=rf"^{status}$"):
-        main([])
-    assert sentence in capsys.readouterr().err
+    assert sentence in shell.ends(status).err

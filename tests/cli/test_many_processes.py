@@ -69,9 +69,7 @@ def test_two_processes_evaluate_as_one_does(two: tuple[Path, str], tmp_path: Pat
     assert one
 
 
-def test_two_processes_draw_the_frontier_of_one(
-    two: tuple[Path, str], frontier: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_two_processes_draw_one_frontier(two: tuple[Path, str], frontier: tuple[str, ...], tmp_path: Path) -> None:
     folder, out = two
     main([*frontier, "--out", str(tmp_path)])
     assert out.count("Judged by") == 1

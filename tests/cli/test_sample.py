@@ -111,9 +111,7 @@ def test_the_bundled_text_model_goes_on_where_a_prompt_ends(shell: Shell) -> Non
         assert sum(word[-1] in "edtnrsyhl" for word in words) > 0.7 * len(words)
 
 
-def test_one_sequence_is_one_and_a_pipe_sees_progress(
-    untrained: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_sequence_and_a_pipe_sees_progress(untrained: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(display, "OFTEN", 0.01)
     told = shell("sample", str(untrained), "--num", "1", "--steps", "64")
     assert re.search(r"^1 sequence, \d+\.\d evaluations each", told.out, re.MULTILINE)

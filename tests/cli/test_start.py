@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.helpers import Shell
 from tests.training.helpers import finish, start
-from tokenloom.cli import main
 from tokenloom.cli.registry import COMMANDS, made, summaries
 
 WITHOUT_TORCH = """
@@ -86,15 +86,12 @@ def test_a_command_of_a_broken_package_has_a_line_and_leaves_help_alone(tmp_path
     assert "could not be read from no_such_module:gone" in " ".join(done.stdout.replace("│", " ").split())
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_knows_commands_and_their_options(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("name", ["bash", "zsh", "fish"])
+def test_completion_knows_commands_and_their_options(name: str, shell: Shell) -> None:
     """As documented: `tokenloom --tyro-write-completion bash FILE`, where - is the standard output."""
-    with pytest.raises(SystemExit) as end:
-        main(["--tyro-write-completion", shell, "-"])
-    assert not end.value.code
-    script = capsys.readouterr().out
-    assert all(name in script for name in [*COMMANDS, "top-p"])
-    if shell == "bash":
+    script = shell.ends(0, "--tyro-write-completion", name, "-").out
+    assert all(word in script for word in [*COMMANDS, "top-p"])
+    if name == "bash":
         checked = subprocess.run(["bash", "-n"], input=script, text=True, capture_output=True, check=False)
         assert checked.returncode == 0, checked.stderr
 

@@ -29,9 +29,7 @@ def rows(packing: str, length: int, end: int | None = END, start: int | None = N
 
 @pytest.mark.parametrize("block", [1, 10, 1 << 20])
 @pytest.mark.parametrize("end", [END, None])
-def test_wrapping_loses_only_the_last_incomplete_row(
-    block: int, end: int | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_wrapping_loses_only_the_last_row(block: int, end: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tokenloom.data.packing.BLOCK", block)
     ends = [] if end is None else [end]
     stream = [i for document in documents() for i in document.tolist() + ends]

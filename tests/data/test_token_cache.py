@@ -20,9 +20,7 @@ from tokenloom.models.tokenizer import Characters, Ids
 from tokenloom.support.files import replacing
 
 
-def test_a_second_load_neither_tokenises_nor_learns(
-    stories: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_second_load_does_not_tokenise(stories: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one = load(stories, tmp_path, length=16)
 
     def refuse(*_: Any) -> Any:

@@ -35,9 +35,7 @@ def test_a_hollow_network_reads_exactly_0(process: tl.Process, generator: torch.
 
 
 @pytest.mark.parametrize("predicts", [tl.LeaveOneOut, tl.Denoiser, tl.Score])
-def test_an_oracle_reads_0_to_rounding_whatever_it_predicts(
-    predicts: type[Posterior], generator: torch.Generator
-) -> None:
+def test_an_oracle_reads_0_whatever_it_predicts(predicts: type[Posterior], generator: torch.Generator) -> None:
     oracle = tl.MarkovOracle(*markov_chain(K, 1), L, tl.Uniform(K), predicts=predicts)
     for result in probe(oracle, oracle.sample(12, generator), TIMES, Effort(3, K), generator):
         assert 0 <= result.total_variation < 1e-10

@@ -34,9 +34,7 @@ BETTER, AS_GOOD, EQUAL = Criterion(), Criterion("advantage", 0.1), Criterion("eq
         (BETTER, (0.3, float("nan"), 0.31), "undecided"),
     ],
 )
-def test_a_criterion_looks_at_the_whole_interval(
-    criterion: Criterion, effects: tuple[float, ...], verdict: str
-) -> None:
+def test_a_criterion_takes_the_whole_interval(criterion: Criterion, effects: tuple[float, ...], verdict: str) -> None:
     assert criterion(Effect(effects)) == verdict
 
 

@@ -33,9 +33,7 @@ CLOSED = dict.fromkeys((UNIFORM, FLAT_TABLE, INTERPOLATING, HYBRID), MarkovNELBO
 @pytest.mark.parametrize("t", [0.1, 0.5, 0.95])
 @pytest.mark.parametrize("predicts", [tl.LeaveOneOut, tl.Denoiser])
 @pytest.mark.parametrize("process", CLOSED, ids=lambda process: process.title)
-def test_every_bound_is_the_sum_over_jumps_it_stands_for(
-    process: tl.Process, predicts: type[Posterior], t: float
-) -> None:
+def test_every_bound_is_a_sum_over_jumps(process: tl.Process, predicts: type[Posterior], t: float) -> None:
     """(rate x Phi) summed over every jump, the closed form and the one for any rates."""
     noisy, x_0, logits = random_case(UNIFORM if process is FLAT_TABLE else process, t)
     prediction = predicts(logits)  # type: ignore[call-arg]

@@ -104,7 +104,7 @@ WRONG: list[tuple[Callable[[Config], Any], str]] = [
 
 
 @pytest.mark.parametrize(("edit", "sentence"), WRONG, ids=[sentence[:60] for _, sentence in WRONG])
-def test_a_config_of_another_kind_or_time_gets_a_sentence(
+def test_a_config_of_another_kind_gets_a_sentence(
     edit: Callable[[Config], Any], sentence: str, stored: Path, tmp_path: Path
 ) -> None:
     rewritten(stored, tmp_path, edit)

@@ -77,9 +77,7 @@ def test_parameter_counts_at_the_paper_s_size() -> None:
     ],
     ids=["all", "all but its own", "those before"],
 )
-def test_an_output_depends_on_exactly_the_inputs_it_may_see(
-    kind: type[Transformer], sees: Tensor, least: float
-) -> None:
+def test_an_output_depends_on_the_inputs_it_may_see(kind: type[Transformer], sees: Tensor, least: float) -> None:
     """By perturbation, exactly 0 elsewhere, for every token at every position."""
     network, t = awake(kind(SMALL)), torch.rand(3, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
     change = sensitivity(lambda x: network(x, t), tokens(), K)

@@ -73,9 +73,7 @@ def test_two_standard_errors_cover_95_of_100(name: str, rows: int, monkeypatch: 
 
 
 @pytest.mark.parametrize("name", [name for name in BOUNDED if name not in (*LOOSE, "interpolating")])
-def test_the_error_of_a_nearly_certain_sequence_covers_its_rare_losses(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_error_near_certainty_covers_rare_losses(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """p(x) = 0.9908: plain draws of the noise covered 62 of 100, because what costs most came once in 1,000 draws."""
     oracle = tl.Oracle(torch.tensor([0.9908, 0.0092]), PROCESSES.parse(name, vocab_size=2))
     figures = figures_of(oracle, torch.zeros(100 * 400, 1, dtype=torch.int64), 100, 4, monkeypatch)
@@ -95,9 +93,7 @@ def skewed_law(entropy: float, size: int) -> Tensor:
 
 @pytest.mark.parametrize("entropy", [0.01, 0.03, 0.1, 0.3, 1.0, 3.0])
 @pytest.mark.parametrize("name", ["absorbing", "hybrid", "masked", "uniform"])
-def test_the_error_covers_at_every_entropy_per_token(
-    name: str, entropy: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_error_covers_at_every_entropy(name: str, entropy: float, monkeypatch: pytest.MonkeyPatch) -> None:
     (size, length), sets = (32, 4) if entropy > 1 else (4, 16), 40
     p, process = skewed_law(entropy, size), PROCESSES.parse(name, vocab_size=size)
     oracle = tl.MarkovOracle(p, p.expand(size, size).clone(), length, process, predicts=process.preferred)

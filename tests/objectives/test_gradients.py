@@ -71,9 +71,7 @@ def test_a_prediction_that_is_sure_of_x_t_has_a_finite_gradient(
 @pytest.mark.usefixtures("as_a_user")
 @pytest.mark.parametrize("predicts", [tl.Denoiser, tl.LeaveOneOut])
 @pytest.mark.parametrize("power", [1.0, 1.5, 2.0, 3.0])
-def test_the_bound_of_hybrid_noise_is_finite_however_slowly_noise_sets_in(
-    power: float, predicts: type[Posterior]
-) -> None:
+def test_the_bound_is_finite_however_slowly_hybrid_noise_sets_in(power: float, predicts: type[Posterior]) -> None:
     objective, process = OBJECTIVES["nelbo"](), tl.Hybrid(3, schedule=tl.PolynomialSchedule(eps=0.0, power=power))
     x_0, noisy = state(objective, process, False)
     logits = torch.randn(ROWS, L, 3, generator=torch.Generator().manual_seed(2)).requires_grad_()

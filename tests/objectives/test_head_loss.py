@@ -95,9 +95,7 @@ def test_chunks_give_the_loss_and_gradient_of_the_dense_way(case: Case, monkeypa
 
 
 @pytest.mark.parametrize("process", [tl.Masked(K), tl.AbsorbingUniform(K), tl.MaskedUniform(K)], ids=lambda it: it.name)
-def test_the_prior_term_in_chunks_is_that_of_the_dense_way(
-    process: tl.Process, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_prior_term_in_chunks_is_the_dense_one(process: tl.Process, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is scored at a state of its own, where some positions are given."""
     monkeypatch.setattr(head_loss, "CHUNK_ELEMENTS", 4 * K)
     monkeypatch.setattr(head_loss, "HEAD_SHARE", 1000)

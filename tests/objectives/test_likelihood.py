@@ -134,9 +134,7 @@ PARTIAL = torch.tensor([[0.6, 0.4, 0.0], [0.0, 0.3, 0.7]], dtype=torch.float64)
     ],
     ids=lambda value: value.name if isinstance(value, tl.Process) else getattr(value, "__name__", ""),
 )
-def test_the_signal_left_at_the_end_is_paid_for(
-    process: tl.Process, predicts: type[Posterior], pi: Tensor | None
-) -> None:
+def test_the_signal_left_is_paid_for(process: tl.Process, predicts: type[Posterior], pi: Tensor | None) -> None:
     """The bound is the entropy plus what the start costs; under AUDM that depends on U, and the figure is a bound."""
     generator, oracle = torch.Generator().manual_seed(0), tl.Oracle(COUPLED, process, predicts=predicts)
     found = tl.nelbo(
@@ -152,9 +150,7 @@ def test_the_signal_left_at_the_end_is_paid_for(
 
 
 @pytest.mark.parametrize("kind", [tl.Uniform, tl.Masked])
-def test_given_positions_leave_the_conditional_entropy(
-    kind: Callable[..., tl.Process], generator: torch.Generator
-) -> None:
+def test_given_positions_leave_conditional_entropy(kind: Callable[..., tl.Process], generator: torch.Generator) -> None:
     oracle = tl.Oracle(P0, kind(K), predicts=tl.Denoiser)
     x_0 = oracle.sample(2000, generator)
     given = torch.tensor([True, False]).expand_as(x_0)

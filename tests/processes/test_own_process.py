@@ -173,9 +173,7 @@ def test_an_own_noise_is_the_table_of_its_law_under_every_coupling(noise: Noise,
     ids=["uniform", "zipf"],
 )
 @pytest.mark.parametrize("rho", [0.0, 0.3, 1.0])
-def test_an_own_coupling_goes_with_every_noise(
-    noise: Noise, pi: Tensor, rho: float, generator: torch.Generator
-) -> None:
+def test_an_own_coupling_takes_every_noise(noise: Noise, pi: Tensor, rho: float, generator: torch.Generator) -> None:
     """Its marginals by 40,000 draws, false-alarm rate 1e-6; its steps by Bayes' rule."""
     process = Process(noise, Blend(rho), EXACT)
     noisy = process.corrupt(torch.full((40_000, 1), 2), torch.full((40_000,), 0.7, dtype=torch.float64), generator)

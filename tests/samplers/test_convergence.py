@@ -77,9 +77,7 @@ COSINE = [("ancestral", tl.Uniform), ("ancestral", tl.Masked), ("mudm", tl.Maske
         *((*case, tl.CosineSchedule(eps=0.0), -1.4) for case in COSINE),
     ],
 )
-def test_distance_to_p_0_falls_as_one_over_the_steps(
-    sampler: str, kind: Cell, schedule: tl.Schedule, least: float
-) -> None:
+def test_distance_to_p_0_falls_as_1_over_steps(sampler: str, kind: Cell, schedule: tl.Schedule, least: float) -> None:
     """Tau-leaping rejects double jumps, likeliest near the end where rates grow as 1/t: log(steps) / steps."""
     found = distances(tl.Oracle(TOGETHER, process_of(kind, schedule=schedule), predicts=tl.Denoiser), sampler)
     assert least < slope(found) < (-0.4 if sampler == "tau-leaping" else -0.75)

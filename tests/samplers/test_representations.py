@@ -69,9 +69,7 @@ def test_predictor_draws_the_same_tokens_from_every_representation(
 
 
 @pytest.mark.parametrize(("sampler", "kind", "predicts"), SPLIT)
-def test_predictor_splits_its_law_by_what_the_model_predicts(
-    sampler: str, kind: Cell, predicts: type[Posterior]
-) -> None:
+def test_predictor_splits_its_law_by_the_prediction(sampler: str, kind: Cell, predicts: type[Posterior]) -> None:
     assert not torch.equal(draw(kind, predicts, sampler), draw(kind, tl.LeaveOneOut, sampler))
 
 

@@ -105,9 +105,7 @@ def test_routing_ends_with_every_position_denoised() -> None:
 
 @pytest.mark.parametrize("kind", helpers.supported(PREDICTORS["planned"], CELLS))
 @pytest.mark.parametrize(("alpha_s", "alpha_t"), [(0.6, 0.25), (1.0, 0.6)])
-def test_planned_step_replaces_its_number_of_positions_by_the_planner(
-    kind: Cell, alpha_s: float, alpha_t: float
-) -> None:
+def test_planned_step_replaces_its_number_of_positions(kind: Cell, alpha_s: float, alpha_t: float) -> None:
     """N = floor(c) or one more with mean c = gamma (a^1 + a^2); one position of two is l with probability a^l / sum."""
     nu = brute.leave_one_out(P0, pi_of(kind), alpha_t)
     own, lost = (each.gather(-1, SEQUENCES.unsqueeze(-1)).squeeze(-1) for each in (nu, noise(kind)))

@@ -218,9 +218,7 @@ def test_samplers_that_leave_noise_in_place_may_leave_forbidden_tokens(sampler: 
 
 @pytest.mark.parametrize("on", [tl.LeaveOneOut, tl.Denoiser])
 @pytest.mark.parametrize("kind", CELLS)
-def test_forbidding_leaves_the_posterior_of_the_others_on_either_representation(
-    kind: Cell, on: type[OverTokens]
-) -> None:
+def test_forbidding_leaves_the_posterior_of_the_others(kind: Cell, on: type[OverTokens]) -> None:
     """All mass on the one token that is left: every row is the same."""
     model = tl.Oracle(THREE, process_of(kind, length=3), predicts=tl.Denoiser)
     forbidden = tuple(token for token in range(K) if token != 1)

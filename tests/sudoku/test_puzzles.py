@@ -67,9 +67,7 @@ def test_minimal_puzzles_to_evaluate_on_cannot_lose_a_given(side: int, low: int,
 
 
 @pytest.mark.parametrize(("side", "givens"), [(4, (6, 8)), (6, (12, 15)), (9, (20, 29))])
-def test_puzzles_to_evaluate_on_have_one_solution_and_spread_over_their_range(
-    side: int, givens: tuple[int, int]
-) -> None:
+def test_puzzles_have_one_solution_and_spread_over_their_range(side: int, givens: tuple[int, int]) -> None:
     found = unique_puzzles(20, givens, 3, side)
     if side == 6:  # the same random numbers for every side
         again, other = unique_puzzles(20, givens, 3, side), unique_puzzles(20, givens, 4, side)

@@ -83,9 +83,7 @@ WRONG: list[tuple[str, Any, str]] = [
 
 
 @pytest.mark.parametrize(("option", "value", "sentence"), WRONG)
-def test_a_config_of_another_kind_or_time_gets_a_sentence(
-    option: str, value: Any, sentence: str, tmp_path: Path
-) -> None:
+def test_a_config_of_another_kind_gets_a_sentence(option: str, value: Any, sentence: str, tmp_path: Path) -> None:
     """The value of one option is wrong, or (without its name) the whole record."""
     record, path = recipe("markov").record(), tmp_path / "config.json"
     part, _, name = option.rpartition(".")

@@ -31,9 +31,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("option", ["--run.compile", "--run.recompute"])
-def test_the_curve_is_that_of_a_plain_run(
-    option: str, plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_curve_is_the_plain_one(option: str, plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiled, "BACKEND", "eager")  # gradients: tests/models/test_compiled.py
     main(["train", *RUN, option, "--out", str(tmp_path / "run")])
     assert losses(tmp_path / "run") == pytest.approx(losses(plain), rel=1e-3)

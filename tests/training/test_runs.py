@@ -57,7 +57,7 @@ def test_a_killed_and_resumed_run_is_bit_identical_to_an_uninterrupted_one(tmp_p
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_writes_a_checkpoint_and_its_table_and_says_how_to_resume(
-    number: signal.Signals, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    number: signal.Signals, tmp_path: Path, shell: Shell
 ) -> None:
     """A real signal to this process, which would end the tests if the run did not listen to it."""
     run = tmp_path / "a run"
@@ -67,23 +67,20 @@ def test_an_interrupted_run_writes_a_checkpoint_and_its_table_and_says_how_to_re
         os.kill(os.getpid(), number)
 
     threading.Thread(target=interrupt).start()
-    with pytest.raises(SystemExit) as end:
-        main(["train", *TINY, "--max-steps", "5000", "--run.checkpoint-every", "1000000", "--out", str(run)])
-    assert end.value.code == 128 + number
-    captured = capsys.readouterr()
+    options = ["--max-steps", "5000", "--run.checkpoint-every", "1000000", "--out", str(run)]
+    captured = shell.ends(128 + number, "train", *TINY, *options)
     assert "stopping after this step, with a checkpoint" in captured.err
     assert f"resume with: tokenloom train --resume '{run}'" in captured.err
     assert "validation bound" in captured.out
     (checkpoint,) = (run / "checkpoints").glob("step_*")
     step = int(checkpoint.name.removeprefix("step_"))
     assert step >= max(losses(run))
-    main(["train", "--resume", str(run), "--max-steps", str(step + 1)])
-    assert f"resuming from step {step}" in capsys.readouterr().err
+    assert f"resuming from step {step}" in shell("train", "--resume", str(run), "--max-steps", str(step + 1)).err
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_second_signal_ends_a_run_at_once(
-    number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shell: Shell
 ) -> None:
     """Both come within one step, so that the run has no time to write anything."""
     monkeypatch.setattr(ending, "SAME", 0.0)
@@ -94,10 +91,8 @@ def test_a_second_signal_ends_a_run_at_once(
         signal.raise_signal(number)
 
     monkeypatch.setattr(Reporter, "step", impatient)
-    with pytest.raises(SystemExit) as end:
-        main(["train", *TINY, "--max-steps", "5", "--out", str(tmp_path / "run")])
-    assert end.value.code == 128 + number
-    assert "a second Ctrl-C or signal stops at once, without it" in capsys.readouterr().err
+    captured = shell.ends(128 + number, "train", *TINY, "--max-steps", "5", "--out", str(tmp_path / "run"))
+    assert "a second Ctrl-C or signal stops at once, without it" in captured.err
     assert not (tmp_path / "run" / "checkpoints").exists()
 
 

@@ -73,9 +73,7 @@ def test_a_masked_string_is_filled_in_where_it_is_blank(brought: Client, folders
     assert blank["leave_one_out"]["bars"] == blank["denoiser"]["bars"]  # a mask is no evidence
 
 
-def test_a_causal_model_draws_from_left_to_right_and_says_what_it_cannot(
-    brought: Client, folders: dict[str, str]
-) -> None:
+def test_a_causal_model_draws_and_says_what_it_cannot(brought: Client, folders: dict[str, str]) -> None:
     name = folders["causal"]
     found = brought.ask("describe", model=name)
     assert ([kernel["name"] for kernel in found["samplers"]], found["correctors"]) == (["autoregressive"], [])

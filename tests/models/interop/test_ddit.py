@@ -66,9 +66,7 @@ def test_the_times_beyond_those_of_training_are_moved_to_the_nearest() -> None:
 @pytest.mark.parametrize(
     ("width", "depth", "heads", "count"), [(768, 12, 12, 169_627_218), (1024, 24, 16, 424_477_010)]
 )
-def test_the_released_sizes_have_the_published_number_of_parameters(
-    width: int, depth: int, heads: int, count: int
-) -> None:
+def test_the_released_sizes_have_the_published_parameters(width: int, depth: int, heads: int, count: int) -> None:
     config = TransformerConfig(50258, 50258, 1024, width, depth, heads)
     assert sum(value.numel() for _, value in ddit.layout(config).values()) == count
 
