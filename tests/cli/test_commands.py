@@ -64,6 +64,7 @@ def test_the_options_of_a_command_are_not_read_ahead_by_another(shell: Shell) ->
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
+        (["smaple"], "there is no command smaple; did you mean sample?"),
         (["sample", "sudoku4-udm"], "no bundled model has this name, did you mean sudoku4-udm-loo?"),
         (["sample", "sudoku4-udm-loo", "--infill", "12"], "--infill has 2 cells, but a sequence has 16"),
         (["bench", "samplng"], "there is no benchmark samplng; did you mean sampling?"),

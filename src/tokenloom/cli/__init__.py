@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn
 
 from tokenloom import __version__
+from tokenloom.cli.ascii_terminal import spell_out
 
 if TYPE_CHECKING:
     import tyro
@@ -22,6 +23,7 @@ OUT_OF_MEMORY = ("out of memory", "can't allocate", "cannot allocate", "storage 
 
 def main(args: Sequence[str] | None = None) -> None:
     """Run a command; a wrong input ends in one sentence, not in a traceback."""
+    spell_out(sys.stdout, sys.stderr)
     given = list(sys.argv[1:] if args is None else args)
     if given in (["--version"], ["-V"]):
         print(f"tokenloom {__version__}")
@@ -78,8 +80,11 @@ def app(args: Sequence[str]) -> "tyro.extras.SubcommandApp":
     import tyro
 
     from tokenloom.cli.registry import COMMANDS, made, summaries
+    from tokenloom.support.words import nearest
 
     lines = dict.fromkeys(COMMANDS.registered, "") | summaries()
+    if args and not args[0].startswith("-") and args[0] not in lines:
+        raise ValueError(f"there is no command {args[0]}; {nearest(args[0], lines)}")
     completion = any(argument.startswith("--tyro-") for argument in args)
     commands = tyro.extras.SubcommandApp()
     for name, line in lines.items():

@@ -1,0 +1,30 @@
+"""Terminals and files that take ASCII alone, as with PYTHONIOENCODING=ascii or LC_ALL=C."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ASCII, C = {"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONUTF8": "0", "LANG": "C"}
+
+
+@pytest.mark.parametrize(
+    ("setting", "arguments", "shown"),
+    [
+        (ASCII, ["--help"], "* sample "),
+        (C, ["--help"], "* sample "),
+        (C, ["evaluate", "sudoku4-udm-loo", "--rows", "4", "--samples", "1"], "<= 0."),
+    ],
+)
+def test_what_ascii_cannot_show_is_spelt_out(
+    setting: dict[str, str], arguments: list[str], shown: str, tmp_path: Path
+) -> None:
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("LC_", "PYTHONUTF8"))}
+    environment |= setting | {"PYTHONCOERCECLOCALE": "0"}
+    command = [sys.executable, "-m", "tokenloom", *arguments]
+    done = subprocess.run(command, env=environment, capture_output=True, check=False, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert shown in done.stdout.decode("ascii")
+    done.stderr.decode("ascii")
