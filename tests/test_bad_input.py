@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import tokenloom as tl
+from tokenloom.support.checks import check_device
 
 pytestmark = pytest.mark.usefixtures("as_a_user")
 
@@ -77,6 +78,21 @@ CASES: list[tuple[str, Callable[[], object], str]] = [
     ("a marginal of tokens outside", lambda: UNIFORM.marginal(tl.Noisy(TOKENS, HALF, HALF), TOKENS + 5), r"x_0 must hold token ids in 0\.\.4, got 9"),
     ("a marginal at tokens outside", lambda: UNIFORM.marginal(tl.Noisy(TOKENS + 5, HALF, HALF), TOKENS), r"x_t must hold token ids in 0\.\.4, got 9"),
     ("a network that is none", lambda: tl.DiffusionModel("dit", UNIFORM), "network must be a Callable, got 'dit'"),
+    ("sparse logits", lambda: tl.draw(LOGITS.to_sparse()), r"logits must be a float tensor .*, got a tensor of layout torch.sparse_coo; call .to_dense\(\) first"),
+    ("meta logits", lambda: tl.draw(LOGITS.to("meta")), "logits must be .*, got a tensor on meta, where tensors hold no values"),
+    ("logits that are dense first and sparse then", lambda: [tl.draw(x) for x in (LOGITS, LOGITS.to_sparse())], "sparse_coo"),
+    ("integer logits", lambda: tl.draw(LOGITS.long()), "logits must be a float tensor .*, got torch.int64"),
+    ("bool logits", lambda: tl.draw(LOGITS.bool()), "logits must be a float tensor .*torch.bool"),
+    ("sparse logits in a prediction", lambda: tl.convert(tl.Denoiser(LOGITS.to_sparse()), tl.LeaveOneOut, TOKENS, HALF, UNIFORM), "sparse_coo"),
+    ("meta logits in a prediction", lambda: tl.convert(tl.Denoiser(LOGITS.to("meta")), tl.LeaveOneOut, TOKENS, HALF, UNIFORM), "on meta"),
+    ("integer logits in a prediction", lambda: tl.convert(tl.Denoiser(LOGITS.long()), tl.LeaveOneOut, TOKENS, HALF, UNIFORM), "logits must be a float tensor"),
+    ("a network that returns integers", lambda: tl.sample(returning(LOGITS.long()), 1, length=3), "logits must be a float tensor .*, got torch.int64"),
+    ("a network that returns a sparse tensor", lambda: tl.sample(returning(LOGITS.to_sparse()), 1, length=3), "the network must return a dense tensor .*sparse_coo"),
+    ("a network that returns a meta tensor", lambda: tl.training_loss(returning(LOGITS.to("meta")), tl.objectives.CrossEntropy(), TOKENS, HALF), "the network must return .* on meta"),
+    ("a model on meta", lambda: tl.sample(tl.DiffusionModel(torch.nn.Embedding(K, K, device="meta"), UNIFORM), 1, length=3), "the model is on meta"),
+    ("rows of no length to train on", lambda: tl.training_loss(MODEL, tl.objectives.CrossEntropy(), TOKENS[:, :0], HALF), r"x_0 has shape \[1, 0\]; a row has at least one position"),
+    ("rows of no length to score", lambda: tl.nelbo(MODEL, TOKENS[:, :0]), r"x_0 has shape \[1, 0\]"),
+    ("a network that does not embed the mask", lambda: tl.sample(tl.DiffusionModel(lambda tokens, time: torch.nn.Embedding(K, K)(tokens), MASKED), 1, length=3), r"the network fails on ids 0\.\.5, where 5 is the mask; it must embed 6 ids"),
     ("a network that returns a dict", lambda: tl.sample(returning({"logits": LOGITS}), 1, length=3), "the network must return logits of shape .*, got a dict; pass a function that returns its logits"),
     ("a network that returns an output", lambda: tl.sample(returning(SimpleNamespace(logits=LOGITS)), 1, length=3), r"got a SimpleNamespace with logits; pass lambda tokens, time: network\(tokens\).logits"),
     ("a network that returns nothing", lambda: tl.sample(returning(None), 1, length=3), "the network must return logits of shape .*, got a NoneType"),
@@ -99,7 +115,7 @@ CASES: list[tuple[str, Callable[[], object], str]] = [
     ("a time after 1", lambda: UNIFORM.corrupt(TOKENS, HALF * 3), r"t must be in \[0, 1\], got 1.5"),
     ("a time that is NaN", lambda: UNIFORM.corrupt(TOKENS, HALF * torch.nan), r"t must be in \[0, 1\], got nan"),
     ("times of another batch", lambda: UNIFORM.corrupt(TOKENS, torch.rand(2)), r"t must have shape \[1\], one value per sequence, got \[2\]"),
-    ("times on another device", lambda: UNIFORM.corrupt(TOKENS, HALF.to("meta")), "t is on meta but the tokens are on cpu"),
+    ("a tensor on another device", lambda: check_device("t", SimpleNamespace(device="cuda:0"), TOKENS), "t is on cuda:0 but the tokens are on cpu"),
     ("a mask of another dtype", lambda: UNIFORM.corrupt(TOKENS, HALF, None, TOKENS), "given must be a bool mask, got torch.int64"),
     ("a mask of another shape", lambda: UNIFORM.corrupt(TOKENS, HALF, None, TOKENS[:, :2] > 0), r"given must have the tokens' shape \[1, 3\]"),
     ("a mask id beyond K", lambda: tl.Masked(K, mask_id=6), r"mask_id must be in 0\.\.4 \(inside the vocabulary\) or 5"),
@@ -139,7 +155,6 @@ CASES: list[tuple[str, Callable[[], object], str]] = [
     ("no transition times", lambda: tl.MaskedUniform(K).bridge(NOISY, HALF / 2, tl.Denoiser(LOGITS)), "the state lacks the transition times tau, its auxiliary variable"),
     ("alpha above 1", lambda: tl.convert(tl.Denoiser(LOGITS), tl.LeaveOneOut, TOKENS, HALF * 3, UNIFORM), r"alpha_t must be in \[0, 1\], got 1.5"),
     ("alpha below 0", lambda: tl.convert(tl.Denoiser(LOGITS), tl.LeaveOneOut, TOKENS, -HALF, UNIFORM), r"alpha_t must be in \[0, 1\], got -0.5"),
-    ("logits on another device", lambda: tl.convert(tl.Denoiser(LOGITS.to("meta")), tl.LeaveOneOut, TOKENS, HALF, UNIFORM), "logits is on meta but the tokens are on cpu"),
     ("a score over tokens only", lambda: tl.convert(tl.Score(LOGITS), tl.LeaveOneOut, TOKENS, HALF, MASKED), r"log_ratios must have shape \[1, 3, 6\]"),
     ("no such representation", lambda: tl.convert(tl.Denoiser(LOGITS), torch.Tensor, TOKENS, HALF, UNIFORM), "converts to Denoiser, LeaveOneOut or Score, got <class 'torch.Tensor'>"),
     ("pi of another vocabulary", lambda: tl.Interpolating(K, torch.full((3, 4), 0.25)), r"pi must be a float table of shape \[length, 5\], got \[3, 4\]"),

@@ -29,6 +29,7 @@ from tokenloom.nn.linear import linear
 from tokenloom.posteriors import LeaveOneOut, Posterior, Score, check_representation
 from tokenloom.process import Process
 from tokenloom.state import NetworkInput
+from tokenloom.support.typed import without_values
 
 
 @runtime_checkable
@@ -84,8 +85,13 @@ class NetworkCall:
             found: Tensor = self.network(*arguments, **options, features_only=True)
         else:
             call = compiled.call if self.compiled else compiled.run
-            found = call(self.network, "features" if self.splits else None, *arguments, **options)
+            try:
+                found = call(self.network, "features" if self.splits else None, *arguments, **options)
+            except IndexError as error:
+                raise ValueError(f"the network fails on {_ids(shown.tokens, outputs)}: {error}") from error
         asked, shape = list(shown.tokens.shape), list(found.shape) if isinstance(found, Tensor) else []
+        if why := without_values(found):
+            raise ValueError(f"the network must return a dense tensor with values, got {why}")
         if self.splits and shape[:-1] != asked:
             raise ValueError(f"the network's features must have shape {[*asked, 'width']}, {_got(found)}")
         if not self.splits and shape != [*asked, outputs]:
@@ -113,6 +119,13 @@ class NetworkCall:
         time = -shown.alpha.log().to(shown.time.dtype) if sigma else shown.time
         marked = {"given": shown.given} if shown.given is not None and self.attribute("marks_given", False) else {}
         return (shown.tokens, time, *absorbing), marked
+
+
+def _ids(tokens: Tensor, outputs: int) -> str:
+    """Name the ids that a network is shown, and the mask among them."""
+    largest = int(tokens.max())
+    mask = f", where {largest} is the mask; it must embed {largest + 1} ids" if largest >= outputs else ""
+    return f"ids 0..{largest}{mask}"
 
 
 def _got(output: Any) -> str:

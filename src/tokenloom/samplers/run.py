@@ -168,6 +168,8 @@ def _device(model: Model, generator: Randomness | None) -> torch.device:
     device = model.device
     if device is None:
         device = torch.device("cpu") if generator is None else generator.device
+    if device.type == "meta":
+        raise ValueError("the model is on meta, where tensors hold no values; load its weights onto a device")
     if generator is not None and generator.device.type != device.type:
         raise ValueError(f"the generator is on {generator.device} but the model is on {device}; make one there")
     return device

@@ -51,9 +51,9 @@ OpenUnitInterval = Annotated[float, Limit("in (0, 1)", math.ulp(0.0), 1)]
 def checked(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
     """Guard a public function: an argument of a wrong type raises a `ValueError` that names it."""
     signature = inspect.signature(function)
-    # Objects fit by their type and dtype, so these are remembered: asking whether a model fits a protocol reads each of
-    # its properties, 43 microseconds of every call.
-    fitting: set[tuple[str, type, Any]] = set()
+    # Objects fit by their type, dtype and layout, so these are remembered: asking whether a model fits a protocol reads
+    # each of its properties, 43 microseconds of every call.
+    fitting: set[tuple[Any, ...]] = set()
 
     @functools.wraps(function)
     def call(*args: Parameters.args, **options: Parameters.kwargs) -> Result:
@@ -62,7 +62,7 @@ def checked(function: Callable[Parameters, Result]) -> Callable[Parameters, Resu
         except TypeError as error:
             raise TypeError(f"{function.__name__}() {error}") from None
         for name, value in bound.items():
-            key = (name, type(value), getattr(value, "dtype", None))
+            key = (name, type(value), *(getattr(value, of, None) for of in ("dtype", "layout", "is_meta")))
             if key not in fitting:
                 check_type(name, value, _hints(function).get(name, Any))
                 if type(value).__module__ != "builtins":  # whose value counts: a number, a text, a list
@@ -117,10 +117,18 @@ def fits(value: Any, hint: Any) -> bool:
         return isinstance(value, int if kind is int else int | float) and not isinstance(value, bool)
     if hasattr(kind, "array_type"):  # a tensor with a shape, of jaxtyping
         refused = NOT_REAL if kind.__name__.startswith("Float") else ()  # checks.py names the other limits
-        return isinstance(value, kind.array_type) and str(value.dtype) not in refused
+        return isinstance(value, kind.array_type) and str(value.dtype) not in refused and not without_values(value)
     if not isinstance(kind, type) or kind in (Any, object, type):  # a representation is checked where it is used
         return True
     return not isinstance(value, type) and isinstance(value, kind)  # a class has the attributes of its objects
+
+
+def without_values(tensor: Any) -> str:
+    """Return why nothing can be computed from a tensor, with the remedy; an empty text if it can."""
+    if getattr(tensor, "is_meta", False):
+        return "a tensor on meta, where tensors hold no values; move it to a device"
+    layout = str(getattr(tensor, "layout", "torch.strided"))
+    return "" if layout == "torch.strided" else f"a tensor of layout {layout}; call .to_dense() first"
 
 
 def in_words(hint: Any, words: Mapping[Any, str] = WORDS) -> str:
@@ -153,6 +161,6 @@ def _got(value: Any, wanted: str) -> str:
     if "tensor" in wanted.lower() and "pair" not in wanted and kind.__name__ in REMEDIES:
         return f"a {name}; pass {REMEDIES[kind.__name__]}"
     if hasattr(value, "dtype") and hasattr(value, "shape"):
-        return f"a {name} of shape {list(value.shape)} and {value.dtype}"
+        return without_values(value) or f"a {name} of shape {list(value.shape)} and {value.dtype}"
     shown = repr(value)
     return shown if len(shown) <= 80 else f"{shown[:77]}..."
