@@ -161,6 +161,12 @@ def loading() -> str:
     return f"{title}:\n\n" + table(["", "tokens per second", "tokenloom over it"], rows)
 
 
+def busy() -> str:
+    """Commands beside busy processes, and alone."""
+    rows = [[row["name"], *(number(row[key]) for key in ("alone", "beside", "ratio"))] for row in result("busy")["rows"]]
+    return table(["", "alone, s", "beside two busy processes, s", "times as long"], rows)
+
+
 TABLES = {
     "sampling": sampling,
     "goals": goals,
@@ -168,6 +174,7 @@ TABLES = {
     "compiled": compiled,
     "training": training,
     "loading": loading,
+    "busy": busy,
 }
 
 
