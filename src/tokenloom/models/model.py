@@ -180,6 +180,8 @@ class DiffusionModel(nn.Module, Generic[Predicted_co]):
     @checked
     def decode(self, tokens: Int[Tensor, "batch length"], end: int | None = None) -> list[str]:
         """Return one text per row, up to the token `end` where a row has it."""
+        if tokens.ndim != 2:
+            raise ValueError(f"tokens must have shape [batch, length], got {list(tokens.shape)}")
         rows: list[list[int]] = tokens.tolist()
         return [self._known_tokenizer().decode(row[: row.index(end)] if end in row else row) for row in rows]
 

@@ -42,7 +42,10 @@ def replacing(path: Path, remedy: str = "choose another folder with --out") -> I
 
     `remedy` ends the sentence about a disk that refuses.
     """
-    path = Path(os.path.realpath(path))  # a link stays a link, to the new content
+    try:
+        path = Path(os.path.realpath(path))  # a link stays a link, to the new content
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{str(path)!r} is not a name that a file can have; choose another") from error
     check_target(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
