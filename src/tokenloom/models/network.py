@@ -99,12 +99,6 @@ class NetworkCall:
         logits: Tensor = compiled.call(head, None, features) if self.compiled else linear(head, features)
         return logits
 
-    @property
-    def linear_head(self) -> LinearHead | None:
-        """The head, if the network splits and the head is a plain `nn.Linear` or has `is_linear`; else None."""
-        head: Any = self.inner.head if self.splits else None
-        return head if type(head) is nn.Linear or getattr(head, "is_linear", False) else None
-
     def _arguments(self, shown: NetworkInput) -> tuple[tuple[Tensor, ...], dict[str, Tensor]]:
         if shown.evidence is not None:
             return (shown.tokens, shown.time), {"evidence": shown.evidence}

@@ -99,5 +99,4 @@ class LevelEmbedding(nn.Module):
         self.mlp = nn.Sequential(nn.Linear(FEATURES, dim), nn.SiLU(), nn.Linear(dim, dim))
 
     def forward(self, evidence: PerPosition) -> Float[Tensor, "batch dim"]:
-        phi = evidence_features(evidence).mean(1)
-        return F.silu(self.mlp(phi.to(next(self.parameters()).dtype)))
+        return F.silu(self.mlp(evidence_features(evidence).mean(1).to(next(self.parameters()).dtype)))

@@ -97,10 +97,7 @@ class PretrainedHead(nn.Module):
 class Pretrained(Network):
     """A network of the library transformers; a subclass says how it reads tokens.
 
-    Args:
-        config: The architecture, and the longest sequence.
-        forbidden: Flags of the ids that are never predicted.
-        pretrained: The network with its weights; built with random ones if None.
+    The ids that `forbidden` flags are never predicted; `pretrained` brings the weights, which else are random.
     """
 
     Config = PretrainedConfig
@@ -118,11 +115,9 @@ class Pretrained(Network):
         self, config: PretrainedConfig, forbidden: Bool[Tensor, "vocab"], pretrained: nn.Module | None = None
     ) -> None:
         super().__init__(config)
-        K = config.vocab_size
-        if forbidden.shape != (K,) or bool(forbidden.all()):
-            raise ValueError(
-                f"forbidden must flag some but not all of {K} ids, got {int(forbidden.sum())} flags of {len(forbidden)}"
-            )
+        K, flags = config.vocab_size, int(forbidden.sum())
+        if forbidden.shape != (K,) or flags == K:
+            raise ValueError(f"forbidden must flag some but not all of {K} ids, got {flags} flags of {len(forbidden)}")
         self.body: Any = build_pretrained(config.architecture, self.auto) if pretrained is None else pretrained
         self.head = split_head(self.body, forbidden)
         self.num_states = self.num_outputs = K
@@ -159,10 +154,8 @@ def build_pretrained(architecture: Mapping[str, Any], auto: str) -> Any:
                 raise
             return builder.from_config(config, attn_implementation="eager").eval()
     except Exception as error:
-        reason = " ".join(str(error).split())[:200]
-        raise ValueError(
-            f"transformers {library.__version__} cannot build a network of type {kind!r}: {reason}"
-        ) from error
+        sentence = f"transformers {library.__version__} cannot build a network of type {kind!r}"
+        raise ValueError(f"{sentence}: {' '.join(str(error).split())[:200]}") from error
 
 
 def longest_sequence(config: Any, asked: int | None, lost: int = 0) -> int:

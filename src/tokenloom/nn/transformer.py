@@ -61,10 +61,9 @@ class TransformerConfig:
     def __post_init__(self) -> None:
         check_fields(self)
         check_least(self, vocab_size=1, num_states=1, length=1, width=1, depth=1, heads=1, condition=1, loops=1)
-        if not self.vocab_size <= self.num_states <= self.vocab_size + 1:
-            raise ValueError(
-                f"num_states must be {self.vocab_size} or, with a mask, {self.vocab_size + 1}, got {self.num_states}"
-            )
+        K = self.vocab_size
+        if self.num_states not in (K, K + 1):
+            raise ValueError(f"num_states must be {K} or, with a mask, {K + 1}, got {self.num_states}")
         if self.fewest_loops is not None and not 1 <= self.fewest_loops <= self.loops:
             raise ValueError(f"fewest_loops must be in 1..{self.loops}, the loops, got {self.fewest_loops}")
         if not 0 <= self.dropout < 1:
