@@ -28,7 +28,7 @@ from tokenloom.models.bundled import locate, suggestion, without_process
 from tokenloom.models.model import DiffusionModel
 from tokenloom.models.network import unwrapped
 from tokenloom.models.tensors import Budget, check_tensors, read_tensors
-from tokenloom.models.tokenizer import tokenizer_from_json
+from tokenloom.models.tokenizer_sources import tokenizer_from_json
 from tokenloom.models.unseen import alike
 from tokenloom.nn.base import NETWORKS, Network
 from tokenloom.noise import NOISES

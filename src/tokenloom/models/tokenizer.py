@@ -24,7 +24,6 @@ import numpy.typing as npt
 
 from tokenloom.support.extras import optional
 from tokenloom.support.files import write_text
-from tokenloom.support.reading import parse_json
 
 Ids = npt.NDArray[np.int32]
 
@@ -178,16 +177,7 @@ class Subwords(Tokenizer):
         return json.dumps({"kind": "subwords", "tokenizer": json.loads(self.backend.to_str()), **framed})
 
 
-def with_special_token(tokenizer: Tokenizer, token: str) -> Tokenizer:
-    """Return a subword tokenizer with one more token behind its own."""
-    if not isinstance(tokenizer, Subwords):
-        raise ValueError(f"only subword tokenizers take another token, got {type(tokenizer).__name__.lower()}")
-    grown = optional("tokenizers", "text").Tokenizer.from_str(tokenizer.backend.to_str())
-    grown.add_special_tokens([token])
-    return Subwords(grown.to_str())
-
-
-def cut_at_spaces(text: str, size: int) -> Iterator[str]:
+def cut_at_spaces(text: str, size: int = PIECE) -> Iterator[str]:
     """Yield pieces of at least `size` characters that the rules of GPT-2 and BERT never join.
 
     GPT-2 splits a run of white space before its last character, so a cut there changes no token.
@@ -197,16 +187,3 @@ def cut_at_spaces(text: str, size: int) -> Iterator[str]:
         yield text[start : found.start()]
         start = found.start()
     yield text[start:]
-
-
-def tokenizer_from_json(text: str) -> Tokenizer:
-    """Build a tokenizer from `Tokenizer.to_json`, or from a plain tokenizer.json."""
-    stored = parse_json(text)
-    kind = stored.get("kind") if isinstance(stored, dict) else None
-    if kind == "characters" and isinstance(stored.get("alphabet"), str):
-        return Characters(stored["alphabet"])
-    if kind == "bytes":
-        return Bytes()
-    if kind == "subwords" or (isinstance(stored, dict) and "model" in stored):
-        return Subwords(json.dumps(stored.get("tokenizer") if kind else stored), stored.get("framed") is True)
-    raise ValueError(f"a stored tokenizer is of kind characters, bytes or subwords, got {kind!r}")

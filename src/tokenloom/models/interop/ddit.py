@@ -161,10 +161,8 @@ def _fold_label(kept: Tensors, table: Tensor, label: int) -> None:
 
 def _fold_time(renamed: Tensors) -> Tensors:
     """Fold the condition at sigma = 0, whose features are ones and then zeros, into every modulation."""
-    first, first_bias, second, second_bias = (
-        renamed[f"time.mlp.{name}"].double() for name in ("0.weight", "0.bias", "2.weight", "2.bias")
-    )
-    condition = F.silu(second @ F.silu(first[:, : first.shape[1] // 2].sum(1) + first_bias) + second_bias)
+    W_0, b_0, W_2, b_2 = (renamed[f"time.mlp.{name}"].double() for name in ("0.weight", "0.bias", "2.weight", "2.bias"))
+    condition = F.silu(W_2 @ F.silu(W_0[:, : W_0.shape[1] // 2].sum(1) + b_0) + b_2)
     folded: Tensors = {}
     for name, value in renamed.items():
         if name.endswith("modulation.linear.weight"):

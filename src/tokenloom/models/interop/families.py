@@ -185,18 +185,16 @@ def _masked(rows: int, eps: float = EPS) -> Process:
 def declared_sizes(config: Config, found: dict[str, int]) -> dict[str, Any]:
     """Complete the sizes found in the tensors by those that the config declares, and raise where they differ."""
     sizes: dict[str, Any] = dict(found)
-    for what, names in SIZES.items():
-        value = _first(config, *names)
+    for what, paths in SIZES.items():
+        value, name = _first(config, *paths), paths[0]
         if value is None or isinstance(value, str):  # an interpolation of the training config stays as its text
             if what not in found:
-                raise ValueError(
-                    f"neither the weights nor a config say {names[0]}; write it to config.json beside them"
-                )
+                raise ValueError(f"neither the weights nor a config say {name}; write it to config.json beside them")
             continue
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ValueError(f"{names[0]} must be a whole number of at least 1, got {value!r}")
+            raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}")
         if found.get(what, value) != value:
-            name = next(path for path in names if _first(config, path) is not None)
+            name = next(path for path in paths if _first(config, path) is not None)
             raise ValueError(f"its config says {name} {value}, but the weights have {found[what]}")
         sizes[what] = value
     return sizes

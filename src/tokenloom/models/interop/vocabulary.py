@@ -4,8 +4,8 @@ The names of special tokens are read from the files beside a model; without them
 """
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool
@@ -27,8 +27,7 @@ SPECIAL = re.compile(r"\[(PAD|UNK|CLS|SEP|MASK|BOS|EOS)\]|<(s|/s|pad|unk|mask|cl
 NEVER_USED = re.compile(r"\[unused\d+\]|madeupword\d+|<null_\d+>")
 
 
-@dataclass(frozen=True)
-class Vocabulary:
+class Vocabulary(NamedTuple):
     """The mask, the tokens before and behind a sequence, and flags of the ids that are never predicted."""
 
     mask: int
