@@ -103,7 +103,6 @@ class _Run:
     def loop(self, start: int) -> Result:
         config, step = self.config, start
         if self.fabric.is_global_zero:
-            self.folder.mkdir(parents=True, exist_ok=True)
             write_json(self.folder / "config.json", config.record())
         with self.reporter.running(config, start, self.clock):
             while not self._finished(step, start):
@@ -193,9 +192,7 @@ class _Run:
         others = self.learner.method.processes[1:]
         models = [root.model, *(root.model.with_process(process) for process in others)]
         with self.reporter.doing(f"step {step:,}: validating {counted(rows, 'sequence')}"), self.clock.timing("figure"):
-            figures = {
-                model.process.name: validate(model, self.data, run.valid_rows, run.seed, workers) for model in models
-            }
+            figures = {model.process.name: validate(model, self.data, rows, run.seed, workers) for model in models}
         self.reporter.validated(step, figures, self.data.entropy)
         records = {name: figure.record() for name, figure in figures.items()}
         validation = records[root.model.process.name] | ({"processes": records} if others else {})
