@@ -44,8 +44,7 @@ from tokenloom.support.words import nearest
 FORMAT, OLDEST = 3, 2
 CONFIG, WEIGHTS, SUMS = "config.json", "model.safetensors", "sha256"
 KEYS = ("format", "process", "schedule", "predicts", "network", "tokenizer", "about", SUMS)
-PROCESS, CONSTANT = "process.", "constant."
-"""Prefixes of tensors that are not weights."""
+PROCESS, CONSTANT = "process.", "constant."  # prefixes of tensors that are not weights
 
 
 def save_model(model: DiffusionModel, folder: str | Path, weights: dict[str, Tensor] | None = None) -> None:

@@ -39,10 +39,8 @@ class Tokenizer(ABC):
 
     vocab_size: int
     end_of_sequence: int | None
-    start_of_sequence: int | None = None
-    """The token that opens a row, if the vocabulary has one."""
-    padding: int | None = None
-    """The token that fills a row, if the vocabulary has one."""
+    start_of_sequence: int | None = None  # the token that opens a row, if the vocabulary has one
+    padding: int | None = None  # the token that fills a row, if the vocabulary has one
 
     @abstractmethod
     def encode_batch(self, texts: Sequence[str], first: int = 1) -> list[Ids]:

@@ -14,8 +14,7 @@ from tokenloom.support.reading import parse_json, read_json, read_text
 from tokenloom.support.words import nearest
 
 KINDS = ("characters", "bytes", "bpe:N")
-FILES = ("tokenizer.json", "*vocab.json", "*vocab.txt")
-"""Patterns of the files that a folder may hold a tokenizer in."""
+FILES = ("tokenizer.json", "*vocab.json", "*vocab.txt")  # patterns of the files that hold the tokenizer of a folder
 HUB_NAME = r"\w[\w.-]*(/[\w.-]+)?"
 HUB_EXAMPLES = ("gpt2", "bert-base-uncased")
 BERT_SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")

@@ -16,10 +16,8 @@ from tokenloom.nn.base import Hidden, Relations
 from tokenloom.nn.linear import Recomputed, is_plain
 
 Condition = Float[Tensor, "batch condition"] | None
-Sees = Bool[Tensor, "length keys"] | Literal["before"] | None
-"""The keys that a position sees: flags, those up to its own, or all."""
-Memory = Float[Tensor, "batch keys width"] | None
-"""What a position attends to in the place of its own sequence."""
+Sees = Bool[Tensor, "length keys"] | Literal["before"] | None  # keys a position sees: flags, up to its own, all
+Memory = Float[Tensor, "batch keys width"] | None  # what a position attends to in the place of its own sequence
 GELU = partial(F.gelu, approximate="tanh")
 
 

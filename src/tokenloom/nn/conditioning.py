@@ -20,8 +20,7 @@ from tokenloom.nn.base import Hidden
 from tokenloom.types import Flags, PerPosition, PerRow, Tokens
 
 FREQUENCIES = 128
-FEATURES, SPACING = 15, 1.5
-"""The number of centres c and the distance between them."""
+FEATURES, SPACING = 15, 1.5  # the number of centres c and the distance between them
 
 
 class TimeEmbedding(nn.Module):

@@ -19,8 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-FEW, LARGE = 16, 4096
-"""Most rows and least outputs for which W x^T pays: with more rows the two take equally long."""
+FEW, LARGE = 16, 4096  # most rows and least outputs for which W x^T pays: with more rows the two take equally long
 
 
 def is_plain(layer: nn.Module, kind: type[nn.Module]) -> bool:

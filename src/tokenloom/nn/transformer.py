@@ -192,7 +192,5 @@ class Transformer(Network):
 
     def _blocks(self, depth: int, relations: Relations | None = None) -> nn.ModuleList:
         config = self.config
-        condition = config.condition if config.time else None
-        return nn.ModuleList(
-            Block(config.width, config.heads, condition, config.dropout, config.rotary, relations) for _ in range(depth)
-        )
+        sizes = config.width, config.heads, config.condition if config.time else None
+        return nn.ModuleList(Block(*sizes, config.dropout, config.rotary, relations) for _ in range(depth))

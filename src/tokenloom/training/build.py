@@ -23,12 +23,9 @@ from tokenloom.support.memory import check_memory
 from tokenloom.training.config import Predicts, TrainConfig, check_ranges
 from tokenloom.training.methods import Method, method_of
 
-GIVEN = 0.25
-"""The share of rows of text that are continued or filled in, by default."""
-COPIES = 5
-"""Copies of every parameter: its value, gradient, two moments and average."""
-KEPT_PER_TOKEN = 12
-"""Numbers of the width's size that a block keeps for the backward pass, at the least."""
+GIVEN = 0.25  # the share of rows of text that are continued or filled in, by default
+COPIES = 5  # copies of every parameter: its value, gradient, two moments and average
+KEPT_PER_TOKEN = 12  # numbers of the width's size that a block keeps for the backward pass, at the least
 NAMES: dict[type[Posterior], Predicts] = {kind: name for name, kind in REPRESENTATIONS.items()}  # type: ignore[misc]
 
 

@@ -12,8 +12,7 @@ from types import FrameType
 from tokenloom.support.words import counted
 from tokenloom.training.config import TrainConfig
 
-FORWARD = 0.7
-"""The cost of validating a batch, in steps on it: two terms, each without the backward pass."""
+FORWARD = 0.7  # the cost of validating a batch, in steps on it: two terms, each without the backward pass
 MARGIN = 1.2
 SAME = 0.5
 """Seconds within which a second signal belongs to the first: a launcher passes on the Ctrl-C that its workers got."""

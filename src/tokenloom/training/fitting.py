@@ -33,8 +33,7 @@ TIMED_STEPS, TIMED_SHARE = 3, 0.003
 """The most steps that are timed after the first, and the part of the time left after which no further one is."""
 VALIDATIONS, VALIDATING = 8, 0.05
 """About how many validations a run has, and the most of its time that they may take."""
-AVERAGED = 0.03
-"""The part of a run that its average reaches back."""
+AVERAGED = 0.03  # the part of a run that its average reaches back
 
 
 class Size(NamedTuple):

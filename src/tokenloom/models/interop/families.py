@@ -18,8 +18,7 @@ from tokenloom.schedules import LinearSchedule
 from tokenloom.support.words import nearest
 
 Config = dict[str, Any]
-EPS = 1e-3
-"""The signal left at t = 1 in the log-linear schedule of the field, alpha = 1 - (1 - eps) t."""
+EPS = 1e-3  # the signal left at t = 1 in the log-linear schedule of the field, alpha = 1 - (1 - eps) t
 SIGMA: Config = {"clock": "sigma", "time_least": 0.0, "time_most": -math.log(EPS)}
 ZERO: Config = {"time": False}
 """The options of a `DiT` whose time is sigma = -log alpha_t, or was always 0."""

@@ -8,17 +8,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool
-from torch import Tensor
 
 from tokenloom.models.interop.families import Config
 from tokenloom.models.tokenizer import Subwords, Tokenizer
 from tokenloom.models.tokenizer_sources import FILES, build_tokenizer, load_tokenizer
+from tokenloom.nn.hugging_face import Forbidden
 from tokenloom.support.extras import optional
 from tokenloom.support.reading import read_json, read_text
 
-Named = str | Path | Tokenizer | None
-"""A tokenizer, or where it comes from."""
+Named = str | Path | Tokenizer | None  # a tokenizer, or where it comes from
 ROLES = ("special_tokens_map.json", "tokenizer_config.json")
 MASKS = ("[MASK]", "<mask>", "<|mask|>", "<|mdm_mask|>")
 FIRSTS = ("[CLS]", "<cls>", "<s>")
@@ -33,7 +31,7 @@ class Vocabulary(NamedTuple):
     mask: int
     first: int | None
     last: int | None
-    forbidden: Bool[Tensor, "vocab"]
+    forbidden: Forbidden
 
 
 def tokenizer_of(given: Named, folder: Path, most: int) -> Tokenizer | None:
