@@ -48,9 +48,8 @@ LinearHead = nn.Linear | LinearMap
 
 def unwrapped(network: Any) -> Any:
     """Return the network inside compiled and data-parallel wrappers, or the network itself."""
-    if isinstance(network, nn.DataParallel | nn.parallel.DistributedDataParallel):
-        return unwrapped(network.module)
-    inner = getattr(network, "_orig_mod", None)
+    parallel = isinstance(network, nn.DataParallel | nn.parallel.DistributedDataParallel)
+    inner = network.module if parallel else getattr(network, "_orig_mod", None)
     return network if inner is None else unwrapped(inner)
 
 

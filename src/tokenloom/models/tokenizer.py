@@ -133,10 +133,7 @@ def in_words(what: str) -> Iterator[None]:
 
 
 class Subwords(Tokenizer):
-    """A tokenizer of the library `tokenizers`, from the text of its tokenizer.json.
-
-    With `framed`, the network itself puts both ends around a sequence, so no token of the sequence is an end.
-    """
+    """A tokenizer of the library `tokenizers`, from the text of its tokenizer.json."""
 
     def __init__(self, serialized: str, framed: bool = False) -> None:
         library = optional("tokenizers", "text")
@@ -149,6 +146,7 @@ class Subwords(Tokenizer):
             raise ValueError("this tokenizer has no token")
         self.vocab_size = max(vocabulary.values()) + 1
         self.framed = framed
+        # A network that frames a sequence puts both ends around it itself, so no token of the sequence is an end.
         end = next((token for token in ENDS if token in vocabulary and not framed), None)
         self.end_of_sequence = None if end is None else vocabulary[end]
         self.start_of_sequence = vocabulary.get(STARTS.get(end or "", ""))
@@ -176,10 +174,8 @@ class Subwords(Tokenizer):
 
 
 def cut_at_spaces(text: str, size: int = PIECE) -> Iterator[str]:
-    """Yield pieces of at least `size` characters that the rules of GPT-2 and BERT never join.
-
-    GPT-2 splits a run of white space before its last character, so a cut there changes no token.
-    """
+    """Yield pieces of at least `size` characters that the rules of GPT-2 and BERT never join."""
+    # GPT-2 splits a run of white space before its last character, so a cut there changes no token.
     start, boundary = 0, re.compile(r"[ \n](?=\S)")
     while len(text) > start + size and (found := boundary.search(text, start + size)) is not None:
         yield text[start : found.start()]

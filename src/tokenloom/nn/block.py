@@ -40,10 +40,7 @@ class Modulation(nn.Module):
 
 
 class Attention(nn.Module):
-    """Attention of a sequence to itself, or to a memory made of copies of it laid end to end.
-
-    `relations` adds sum_r bias[head, r] relations[r] to the scores.
-    """
+    """Attention of a sequence to itself, or to a memory made of copies of it laid end to end."""
 
     def __init__(self, width: int, heads: int, rotary: bool, relations: Relations | None) -> None:
         super().__init__()
@@ -78,7 +75,7 @@ class Attention(nn.Module):
         return tuple(part.view(*part.shape[:2], self.heads, head_width).transpose(1, 2) for part in parts)
 
     def _scores(self, sees: Sees, query: Tensor) -> Tensor | None:
-        """Build the table that is added to the scores, or that masks them; None where the kernel needs none."""
+        """Build what is added to the scores, sum_r bias[head, r] relations[r], or masks them; None without either."""
         if self.bias is None or self.relations is None:
             return None if isinstance(sees, str) else sees
         assert sees is None, "related positions see each other"
@@ -87,10 +84,7 @@ class Attention(nn.Module):
 
 
 class Block(nn.Module):
-    """Attention and an MLP of hidden size 4 width, each behind a gate that starts closed.
-
-    With `recompute` a backward pass computes the whole block again and keeps only its input.
-    """
+    """Attention and an MLP of hidden size 4 width, each behind a gate that starts closed."""
 
     def __init__(
         self, width: int, heads: int, condition: int | None, dropout: float, rotary: bool, relations: Relations | None
@@ -105,7 +99,7 @@ class Block(nn.Module):
         self.dropout, self.recompute = dropout, False
 
     def forward(self, x: Hidden, condition: Condition, sees: Sees = None, memory: Memory = None) -> Hidden:
-        if self.recompute and torch.is_grad_enabled():
+        if self.recompute and torch.is_grad_enabled():  # only x is kept, and a backward pass computes all of it again
             result: Tensor = checkpoint(self._transform, x, condition, sees, memory, use_reentrant=False)
             return result
         return self._transform(x, condition, sees, memory)

@@ -40,10 +40,7 @@ class TimeEmbedding(nn.Module):
 
 
 class TokenEmbedding(nn.Module):
-    """Tokens, with the optional conditions of a state.
-
-    The absorbing sequence U shares the table of x_t: [e(x_t), e(U), x_t = U] goes through an MLP, hidden size 4 width.
-    """
+    """Tokens, given positions, and U in the same table: [e(x_t), e(U), x_t = U] through an MLP, hidden size 4 width."""
 
     def __init__(self, num_states: int, width: int, absorbing: bool, given: bool) -> None:
         super().__init__()
@@ -78,10 +75,9 @@ class EvidenceEmbedding(nn.Module):
         self.table = nn.Embedding(num_tokens, width)
         self.gate = nn.Linear(FEATURES, width, bias=False)
         self.level = nn.Linear(FEATURES, width)
-        nn.init.normal_(self.table.weight, std=0.02)
         nn.init.constant_(self.gate.weight, 1 / FEATURES)
-        nn.init.normal_(self.level.weight, std=0.02)
-        nn.init.normal_(self.level.bias, std=0.02)
+        for weights in (self.table.weight, self.level.weight, self.level.bias):
+            nn.init.normal_(weights, std=0.02)
 
     def forward(self, tokens: Tokens, evidence: PerPosition) -> Hidden:
         phi = evidence_features(evidence).to(self.table.weight.dtype)

@@ -72,8 +72,7 @@ class PretrainedHead(nn.Module):
     def __init__(self, weight: Tensor, bias: Tensor | None, table: nn.Module, forbidden: Forbidden) -> None:
         super().__init__()
         tied = weight is getattr(table, "weight", None)
-        self.own_weight = None if tied else weight
-        self.own_bias = bias
+        self.own_weight, self.own_bias = None if tied else weight, bias
         self._tied: tuple[Any, ...] = (table,) if tied else ()  # in a tuple it is not a part of the head: saved once
         barrier = torch.zeros_like(forbidden, dtype=weight.dtype).masked_fill(forbidden, -torch.inf)
         self.register_buffer("barrier", barrier, persistent=False)

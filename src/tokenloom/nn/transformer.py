@@ -133,18 +133,15 @@ class Transformer(Network):
         self.length, self.num_states, self.num_outputs = config.length, config.num_states, config.vocab_size
         self.timeless, self.marks_given, self.reads_absorbing = not config.time, config.given, config.absorbing
         self.reads_evidence, self.clock = config.conditioning == "evidence", config.clock
-        condition = config.condition if config.time else None
-        self.embedding: nn.Module
-        self.time: TimeEmbedding | LevelEmbedding | None = None
         if self.reads_evidence:
-            self.embedding = EvidenceEmbedding(config.vocab_size, config.width)
-            self.time = LevelEmbedding(config.condition) if config.time else None
+            self.embedding: nn.Module = EvidenceEmbedding(config.vocab_size, config.width)
+            self.time: TimeEmbedding | LevelEmbedding | None = LevelEmbedding(config.condition) if config.time else None
         else:
             self.embedding = TokenEmbedding(config.num_states, config.width, config.absorbing, config.given)
             limits = config.time_least, config.time_most
             self.time = TimeEmbedding(config.condition, config.time_scale, limits) if config.time else None
         self.norm = nn.LayerNorm(config.width, bias=False)
-        self.modulation = Modulation(condition, config.width, 2)
+        self.modulation = Modulation(config.condition if config.time else None, config.width, 2)
         head = nn.Linear(config.width, config.vocab_size)
         nn.init.zeros_(head.weight)
         nn.init.zeros_(head.bias)

@@ -19,14 +19,11 @@ SAME = 0.5
 
 
 class Clock:
-    """The time of a run, with some of it kept back for what comes after the last step.
-
-    It has `limit` minutes in all (None: no limit), of which earlier parts of the run took `before` seconds.
-    """
+    """The time of a run, at most `limit` minutes, with some of it kept back for what comes after the last step."""
 
     def __init__(self, limit: float | None) -> None:
         self.limit = math.inf if limit is None else limit * 60
-        self.before = 0.0
+        self.before = 0.0  # seconds that earlier parts of the run took
         self._reserve = 0.0
         self._took: dict[str, float] = {}
         self._started = time.monotonic()

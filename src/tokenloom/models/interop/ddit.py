@@ -134,10 +134,8 @@ def layout(config: TransformerConfig) -> dict[str, tuple[str, Tensor]]:
 
 def to_dit(tensors: Tensors, config: TransformerConfig, label: int | None = None) -> Tensors:
     """Return the weights of a `DiT`; `label` is the class to fold in, by default the last, which means no class."""
-    kept = {
-        name: value if value.dtype == torch.float64 else value.float()  # everything is computed in float32 at least
-        for name, value in parameters(tensors).items()
-    }
+    least = torch.float32  # everything is computed in it, or in float64
+    kept = {name: value.to(torch.promote_types(value.dtype, least)) for name, value in parameters(tensors).items()}
     table = kept.pop(LABELS, None)
     if table is not None:
         _fold_label(kept, table, len(table) - 1 if label is None else label)

@@ -59,21 +59,17 @@ SIZES = {
 
 @dataclass(frozen=True)
 class Plan:
-    """What no tensor says: the process, the posterior and `why` it is that one, the `clock` (options of the `DiT`).
-
-    With them go the packing of the rows it was trained on, warnings (`notes`), which of the weights in the file are
-    taken, and the name of its tokenizer on the Hub, where that is known.
-    """
+    """What no tensor says: the process, the posterior and `why` it is that one, the `clock` (options of the `DiT`)."""
 
     family: str
     process: Process
     predicts: type[Posterior]
     why: str
     clock: Config
-    packing: str = "sentences"
-    notes: tuple[str, ...] = ()
-    weights: str = "as stored"
-    tokenizer: str = ""
+    packing: str = "sentences"  # of the rows it was trained on
+    notes: tuple[str, ...] = ()  # warnings
+    weights: str = "as stored"  # which of those in the file are taken
+    tokenizer: str = ""  # its name on the Hub, where that is known
 
 
 def family_of_type(config: Config) -> str | None:

@@ -106,10 +106,8 @@ def _type_of(tensors: Tensors) -> str:
 
 
 def load_by_name(model: Any, tensors: Tensors) -> list[str]:
-    """Copy tensors into a network of transformers, and return the names of those it has no use for.
-
-    Old files call the weight and bias of a norm gamma and beta, and leave out a tensor that is tied to another.
-    """
+    """Copy tensors into a network of transformers, and return the names of those it has no use for."""
+    # Old files call the weight and bias of a norm gamma and beta, and leave out a tensor that is tied to another.
     found = {re.sub(r"\.beta$", ".bias", re.sub(r"\.gamma$", ".weight", key)): value for key, value in tensors.items()}
     own, modules = model.state_dict(), {name for name, _ in model.named_modules()}
     declared = getattr(model.base_model, "_keys_to_ignore_on_load_unexpected", None) or ()

@@ -54,17 +54,14 @@ def _read_tokenizer(given: str | Path | None, folder: Path) -> Tokenizer | None:
 
 
 def symbols(words: list[str]) -> Subwords:
-    """Build the tokenizer of a vocabulary of symbols, as of molecules or proteins: text is cut into the longest ones.
-
-    Anything in square brackets is one symbol, known or not, and white space is dropped.
-    """
+    """Build the tokenizer of a vocabulary of symbols, as of molecules or proteins: text is cut into the longest."""
     library = optional("tokenizers", "text")
     unknown = next((word for word in words if word in ("[UNK]", "<unk>")), None)
     if unknown is None:
         raise ValueError("a vocabulary of symbols needs a token for unknown ones, [UNK] or <unk>")
     roles = [word for word in words if SPECIAL.fullmatch(word) or NEVER_USED.fullmatch(word)]
     known = sorted(set(words) - set(roles) - {""}, key=lambda word: (-len(word), word))
-    pattern = "|".join([r"\[[^\[\]]*\]", *map(re.escape, known)])
+    pattern = "|".join([r"\[[^\[\]]*\]", *map(re.escape, known)])  # anything in square brackets is one, known or not
     tokenizer = library.Tokenizer(library.models.WordLevel({word: id for id, word in enumerate(words)}, unknown))
     tokenizer.normalizer = library.normalizers.Replace(library.Regex(r"\s+"), "")
     tokenizer.pre_tokenizer = library.pre_tokenizers.Split(library.Regex(pattern), "isolated")
