@@ -19,8 +19,7 @@ from tokenloom.models.protocol import Model
 from tokenloom.objectives.likelihood import ALONE, Likelihood, Workers, nelbo
 from tokenloom.types import Flags, PerPosition, PerRow, Tokens
 
-VALIDATED = 64
-"""Validation rows per network call."""
+VALIDATED = 64  # validation rows per network call
 
 
 @dataclass(frozen=True)

@@ -31,8 +31,7 @@ from tokenloom.training.folder import State, find_checkpoint, locked
 from tokenloom.training.reporting import Reporter
 from tokenloom.training.setup import Learner, batch_loss, gather, launch, whole
 
-PATIENCE = 5
-"""Steps in a row whose loss is not finite before the run stops."""
+PATIENCE = 5  # steps in a row whose loss is not finite before the run stops
 
 
 @dataclass(frozen=True)
@@ -40,20 +39,17 @@ class Result:
     """The outcome of a run."""
 
     steps: int
-    resumed_at: int
-    """The step this part of the run began at; `minutes` counts from there."""
+    resumed_at: int  # the step this part of the run began at; `minutes` counts from there
     tokens: int
     minutes: float
     figures: dict[str, Likelihood]
     """The bound under each process that the network was trained with, by name; the model is saved with the first."""
     entropy: float | None
     parameters: int
-    network: str
-    """The kind of network."""
+    network: str  # the kind of network
     predicts: str
     folder: Path
-    stopped_by: int | None = None
-    """The signal that ended it before its time, if one did."""
+    stopped_by: int | None = None  # the signal that ended it before its time, if one did
 
 
 def train(config: TrainConfig, resume: bool, reporter: Reporter) -> Result | None:
@@ -103,7 +99,6 @@ class _Run:
     def loop(self, start: int) -> Result:
         config, step = self.config, start
         if self.fabric.is_global_zero:
-            self.folder.mkdir(parents=True, exist_ok=True)
             write_json(self.folder / "config.json", config.record())
         with self.reporter.running(config, start, self.clock):
             while not self._finished(step, start):
@@ -193,9 +188,7 @@ class _Run:
         others = self.learner.method.processes[1:]
         models = [root.model, *(root.model.with_process(process) for process in others)]
         with self.reporter.doing(f"step {step:,}: validating {counted(rows, 'sequence')}"), self.clock.timing("figure"):
-            figures = {
-                model.process.name: validate(model, self.data, run.valid_rows, run.seed, workers) for model in models
-            }
+            figures = {model.process.name: validate(model, self.data, rows, run.seed, workers) for model in models}
         self.reporter.validated(step, figures, self.data.entropy)
         records = {name: figure.record() for name, figure in figures.items()}
         validation = records[root.model.process.name] | ({"processes": records} if others else {})

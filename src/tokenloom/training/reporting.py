@@ -25,12 +25,10 @@ from tokenloom.support.words import counted
 from tokenloom.training.config import TrainConfig
 from tokenloom.training.ending import Clock
 
-EVERY = 20
-"""Steps between two lines of metrics."""
+EVERY = 20  # steps between two lines of metrics
 FIRST_STEPS, FIRST_SECONDS = 4, 2.0
 """Steps and seconds after which the run says what to expect; the first step is slow and does not count."""
-KEPT = 10_000
-"""The most lines of metrics that wait for room on the disk."""
+KEPT = 10_000  # the most lines of metrics that wait for room on the disk
 Record = dict[str, Any]
 
 
