@@ -99,8 +99,8 @@ class SudokuSource(Source):
     """Seed of the generated grids and of the split."""
 
     def outline(self) -> Outline:
-        side, relations = self.side, grid_relations(self.side, *box_shape(self.side))
-        return Outline(f"sudoku-{side}x{side}", side, side * side, relations, given=True)
+        side = self.side
+        return Outline(f"sudoku-{side}x{side}", side, side * side, grid_relations(side), given=True)
 
     def decoder(self, vocab_size: int, length: int) -> Decoder:
         return grid_decoder(self.side)
@@ -152,10 +152,8 @@ class SudokuSource(Source):
         """Return complete grids, and the flags of their puzzles if these are to be unique."""
         if self.path is not None:
             found = read_puzzles(Path(self.path), self.rows)
-            if found.side != self.side:
-                raise ValueError(
-                    f"{self.path} has grids of side {found.side}, but side is {self.side}; set it to {found.side}"
-                )
+            if (side := found.side) != self.side:
+                raise ValueError(f"{self.path} has grids of side {side}, but side is {self.side}; set it to {side}")
         elif self.puzzles == "unique":
             found = minimal_puzzles(self.side, self.rows, self.seed, cache)
         else:

@@ -19,7 +19,7 @@ from tokenloom.data.token_cache import cached_rows, default_cache, digest
 from tokenloom.drawing.randomness import derive_seed
 from tokenloom.models.tokenizer import Ids
 from tokenloom.sudoku.difficulty import difficulty
-from tokenloom.sudoku.solver import BLANK, cell_units, check_givens, random_puzzle
+from tokenloom.sudoku.solver import BLANK, Grid, cell_units, check_givens, random_puzzle
 from tokenloom.types import Flags, Tokens
 
 ATTEMPTS = 100
@@ -81,7 +81,7 @@ def unique_puzzles(count: int, givens: tuple[int, int], seed: int, side: int = 9
     # Not the numbers of `minimal_puzzles` and `random_grids`: a model must not meet the grids it was trained on.
     order, tries = random.Random(derive_seed(seed, "puzzles to evaluate on")), 1 if minimal else 4
 
-    def within(aim: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    def within(aim: int) -> tuple[Grid, Grid]:
         for _ in range(ATTEMPTS // tries):
             puzzle, solution = random_puzzle(side, aim, order, tries)
             if low <= side * side - puzzle.count(BLANK) <= high:

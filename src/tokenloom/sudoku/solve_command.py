@@ -7,7 +7,7 @@ import json as json_library
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
@@ -22,6 +22,7 @@ from tokenloom.models.opening import Run, open_run
 from tokenloom.models.threads import fit_threads
 from tokenloom.samplers import Step
 from tokenloom.samplers.options import SamplerOptions
+from tokenloom.samplers.run import OnStep
 from tokenloom.sudoku.data import grid_decoder
 from tokenloom.sudoku.solver import BLANK, SIDES, has_solution
 from tokenloom.sudoku.solving import Outcome, Solver, solve_puzzles
@@ -95,9 +96,7 @@ def read(source: str) -> Tokens:
     return parse_puzzles([source])
 
 
-def watch(
-    run: Run, puzzles: Tokens, solver: Solver, console: Console, keep: Callable[[Step], None] | None = None
-) -> Outcome:
+def watch(run: Run, puzzles: Tokens, solver: Solver, console: Console, keep: OnStep | None = None) -> Outcome:
     """Solve one puzzle, drawing the first grid of every round as it denoises; `keep` sees the same steps."""
     given, decoder, drawn = (puzzles[0] != BLANK).tolist(), grid_decoder(SIDES[puzzles.shape[1]]), 0
     with Live(console=console, refresh_per_second=30, transient=True) as live:
