@@ -171,9 +171,7 @@ def random_grids(side: int, rows: int, seed: int) -> Tokens:
     return augment(grids, None, torch.Generator().manual_seed(seed), side)[0].to(torch.int8)
 
 
-def draw_given(
-    x_0: Tokens, puzzle: Flags | None, generator: Generator, low: int, high: int, bare: float = 0.0
-) -> Flags:
+def draw_given(x_0: Tokens, puzzle: Flags | None, generator: Generator, low: int, high: int, bare: float = 0) -> Flags:
     """Draw the given cells: their number is uniform on low..high, and every set of that many cells equally likely.
 
     Where there are puzzles, most rows are given theirs and 0..`EXTRA` cells more, so that their solution is unique; the

@@ -103,20 +103,10 @@ def solve_rate(
     grids = torch.tensor([outcome.grid for outcome in found]).view(repeats, *truth.shape)
     hits = torch.tensor([outcome.solved for outcome in found]).view(repeats, -1)
     right = (grids == truth)[(~puzzles.given).expand_as(grids)]
-    return SolveRate(
-        name,
-        sampling.kernels,
-        sampling.steps,
-        len(truth),
-        repeats,
-        float(hits.double().mean()),
-        *wilson(int(hits.sum()), trials),
-        float(right.double().mean()),
-        sum(outcome.evaluations for outcome in found) / trials,
-        (time.perf_counter() - start) / trials,
-        _by(puzzles.given.sum(1), hits),
-        _by(puzzles.difficulty, hits),
-    )
+    rates = (float(hits.double().mean()), *wilson(int(hits.sum()), trials), float(right.double().mean()))
+    costs = sum(outcome.evaluations for outcome in found) / trials, (time.perf_counter() - start) / trials
+    kinds = _by(puzzles.given.sum(1), hits), _by(puzzles.difficulty, hits)
+    return SolveRate(name, sampling.kernels, sampling.steps, len(truth), repeats, *rates, *costs, *kinds)
 
 
 def _by(kind: Int[Tensor, "puzzles"], hits: Bool[Tensor, "repeats puzzles"]) -> dict[int, tuple[float, int]]:
@@ -199,9 +189,8 @@ def _check(task: SudokuTask) -> None:
         if not getattr(task, name):
             raise ValueError(f"--sudoku.{name} needs at least one value")
     if task.puzzles is not None and (task.minimal or task.givens is not None):
-        raise ValueError(
-            f"minimal and givens choose among generated puzzles, but these come from {task.puzzles}; leave one out"
-        )
+        conflict = f"minimal and givens choose among generated puzzles, but these come from {task.puzzles}"
+        raise ValueError(f"{conflict}; leave one out")
 
 
 def _warn_of_training_puzzles(task: SudokuTask, runs: Sequence[Run]) -> None:
@@ -263,8 +252,8 @@ def draw_solving(found: Sequence[SolveRate], path: Path) -> None:
             rate, low, high = 100 * np.transpose([(item.solve_rate, item.low, item.high) for item in items])
             style = {"marker": "o", "markersize": 3.4, "elinewidth": 0.8} | line_style(number)
             axes.errorbar(steps, rate, abs(np.stack([low, high]) - rate), label=label, **style)
-        axes.set_title(f"% solved of {found[0].puzzles} Sudokus")
-        axes.set(xscale="log", xlabel="network evaluations", ylim=(0, 102))
+        title = f"% solved of {found[0].puzzles} Sudokus"
+        axes.set(title=title, xscale="log", xlabel="network evaluations", ylim=(0, 102))
         ticks = sorted({item.steps for item in found})
         axes.set_xticks(ticks, [str(tick) for tick in ticks])
         axes.minorticks_off()

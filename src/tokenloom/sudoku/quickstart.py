@@ -91,9 +91,8 @@ def clear(folder: Path, config: TrainConfig) -> None:
     if not folder.exists():
         return
     if not (folder / "config.json").is_file() or read_config(folder / "config.json").recipe != config.recipe:
-        raise ValueError(
-            f"{folder} is in the way and does not hold a run of an earlier quickstart; choose another --out"
-        )
+        why = "is in the way and does not hold a run of an earlier quickstart"
+        raise ValueError(f"{folder} {why}; choose another --out")
     for path in (folder / part for part in PARTS):
         shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import Annotated, Any
 
-import tyro
 from rich.console import Console
 from rich.live import Live
+from tyro.conf import Positional, arg
 
 from tokenloom.data.decoder import frame
 from tokenloom.models.opening import Run, open_run
@@ -39,14 +39,12 @@ MODELS = {4: "sudoku4-udm-loo", 6: "sudoku6-udm-loo", 9: "sudoku"}
 class SolveConfig:
     """Options of `tokenloom solve`."""
 
-    puzzle: tyro.conf.Positional[str]
+    puzzle: Positional[str]
     """81, 36 or 16 characters with . 0 or _ for a blank; or a file with one puzzle per line, or a CSV file; or - for
     stdin."""
     model: str | None = None
     """The name of a bundled model, a run folder or a model folder; by default the bundled UDM of the puzzle's size."""
-    sampling: Annotated[SamplerOptions, tyro.conf.arg(name="")] = field(
-        default_factory=lambda: SamplerOptions(steps=32)
-    )
+    sampling: Annotated[SamplerOptions, arg(name="")] = field(default_factory=lambda: SamplerOptions(steps=32))
     tries: int = 8
     """Draws before a puzzle is given up; the first valid grid is kept."""
     seed: int = 0
@@ -62,7 +60,7 @@ class SolveConfig:
     """Print JSON."""
 
 
-def solve(config: Annotated[SolveConfig, tyro.conf.arg(name="")]) -> None:
+def solve(config: Annotated[SolveConfig, arg(name="")]) -> None:
     """Solve a Sudoku, or a file of them, with a diffusion model."""
     puzzles = read(config.puzzle)
     solver = Solver(config.sampling.sampler_value(), config.tries, config.seed, config.batch, config.until_valid)

@@ -81,10 +81,9 @@ class Directory(Mapping[str, Entry], Generic[Entry]):
             try:
                 self.register(name)(point.load())
             except Exception as error:
-                raise ValueError(
-                    f"the {self.kind} {name!r} of another package could not be imported from {point.value} "
-                    f"({type(error).__name__}: {error}); mend or uninstall that package"
-                ) from error
+                what = f"the {self.kind} {name!r} of another package could not be imported from {point.value}"
+                why = f"{type(error).__name__}: {error}"
+                raise ValueError(f"{what} ({why}); mend or uninstall that package") from error
         return cast(Entry, self._parts[name])
 
     def __contains__(self, name: object) -> bool:
