@@ -125,17 +125,9 @@ class SudokuSource(Source):
         for table in (train, valid) if marks is None else (train, valid, marks):
             digest.update(repr(tuple(table.shape)).encode() + table.numpy().tobytes())
         digest.update(repr(self.hard).encode() if self.hard else b"")
-        return SudokuDataset(
-            name=self.outline().name,
-            vocab_size=side,
-            train=train,
-            valid=valid,
-            fingerprint=digest.hexdigest(),
-            decode=grid_decoder(side),
-            givens=self.givens,
-            puzzles=None if marks is None else (marks[chosen], marks[others]),
-            bare=self.hard,
-        )
+        facts = self.outline().name, side, train, valid, digest.hexdigest(), grid_decoder(side)
+        puzzles = None if marks is None else (marks[chosen], marks[others])
+        return SudokuDataset(*facts, givens=self.givens, puzzles=puzzles, bare=self.hard)
 
     def _check(self, valid_fraction: float) -> None:
         box_shape(self.side)

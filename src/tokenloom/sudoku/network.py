@@ -154,17 +154,13 @@ class GridBlock(nn.Module):
         spread = units.T.expand(batch, -1, -1)
         hidden = self.expand(by_cell).flatten(2).baddbmm_(spread, messages.flatten(2))
         hidden = hidden.view(batch, cells, digits, -1).add_(self.from_cell(by_cell.mean(2, keepdim=True))).relu_()
-        result: Tensor = torch.addcmul(x, gate, self.contract(hidden.flatten(1, 2)))
-        return result
+        return torch.addcmul(x, gate, self.contract(hidden.flatten(1, 2)))
 
 
 def units_of(relations: Bool[Tensor, "kinds length length"]) -> list[Units]:
     """Return the classes of each relation with more than one cell per class, one row of unit norm per class."""
-    found: list[Units] = []
-    for flags in relations:
-        classes = torch.unique(flags, dim=0).float()
-        if len(classes) < len(flags):
-            found.append(classes / classes.sum(1, keepdim=True).sqrt())
+    classes = [torch.unique(flags, dim=0).float() for flags in relations]
+    found = [part / part.sum(1, keepdim=True).sqrt() for part in classes if len(part) < relations.shape[1]]
     if not found or len({len(part) for part in found}) > 1:
         raise ValueError(f"a grid needs relations with equally many classes, got {[len(part) for part in found]}")
     return found

@@ -103,10 +103,9 @@ def grid_picture(now: Noisy, before: Noisy) -> str:
         if token < side:
             parts.append(f'<text class="{style}" x="{x + CELL / 2:g}" y="{y + CELL * 0.72:g}">{token + 1}</text>')
     for style, rows, columns in (("thin", 1, 1), ("thick", height, width)):
-        for y in range(0, size + 1, rows * CELL):
-            parts.append(f'<line class="{style}" x1="0" x2="{size}" y1="{y}" y2="{y}"/>')
-        for x in range(0, size + 1, columns * CELL):
-            parts.append(f'<line class="{style}" x1="{x}" x2="{x}" y1="0" y2="{size}"/>')
+        across, down = range(0, size + 1, columns * CELL), range(0, size + 1, rows * CELL)
+        parts += [f'<line class="{style}" x1="0" x2="{size}" y1="{y}" y2="{y}"/>' for y in down]
+        parts += [f'<line class="{style}" x1="{x}" x2="{x}" y1="0" y2="{size}"/>' for x in across]
     return f'<svg class="grid" viewBox="-2 -2 {size + 4} {size + 4}">{"".join(parts)}</svg>'
 
 

@@ -31,7 +31,6 @@ class Solver:
     tries: int = 8
     seed: int = 0
     batch: int = 32
-    """Grids drawn at a time."""
     until_valid: bool = False
     """End a try at the first evaluation whose most probable grid obeys the rules, often before anything is drawn."""
 
@@ -59,8 +58,7 @@ def solve_puzzles(
 ) -> list[Outcome]:
     """Solve puzzles [puzzles, cells] of one size, -1 for a blank; `on_drawn` sees the outcomes after every batch."""
     check_fits(model, puzzles)
-    outcomes = [Outcome(tuple(puzzle)) for puzzle in puzzles.tolist()]
-    made = 0
+    outcomes, made = [Outcome(tuple(puzzle)) for puzzle in puzzles.tolist()], 0
     while made < solver.tries:
         count = min(max(1, made), solver.tries - made)
         unsolved = [index for index, outcome in enumerate(outcomes) if not outcome.solved]

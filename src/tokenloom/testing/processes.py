@@ -35,8 +35,8 @@ ERRORS = 4
 def check_process(process: Process, seed: int = 0) -> Report:
     """Check noise and coupling by enumerating at most 16 tokens, and the bound at exact posteriors against -log p."""
     report = Report(f"process {process.title}")
-    for part in (check_noise(process.noise, process.schedule), check_coupling(process.coupling, process.noise)):
-        report.laws |= part.laws
+    report.laws |= check_noise(process.noise, process.schedule).laws
+    report.laws |= check_coupling(process.coupling, process.noise).laws
     for predicts in (LeaveOneOut, Denoiser):
         model = Oracle(table_for(process), process, predicts=predicts)
         x_0 = model.sample(ROWS, torch.Generator().manual_seed(seed))

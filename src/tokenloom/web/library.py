@@ -85,8 +85,7 @@ class Entry:
         cells = [token if flag else None for token, flag in zip(*(part.tolist() for part in given), strict=True)]
         while cells and cells[-1] is None:
             cells.pop()
-        pieces = {str(token): self.decoder.piece(token) for token in cells if token is not None}
-        return {"tokens": cells, "pieces": pieces}
+        return {"tokens": cells, "pieces": {str(cell): self.decoder.piece(cell) for cell in cells if cell is not None}}
 
 
 class Library(dict[str, Entry]):

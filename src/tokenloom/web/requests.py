@@ -82,7 +82,6 @@ class Which:
     """A model of those that the server was started with."""
 
     model: str
-    """Its name in the list."""
     process: str | None = None
     """The process it is used under; its own if None."""
 
@@ -116,7 +115,6 @@ class Look(Which):
     sampling: SamplerOptions = field(default_factory=SamplerOptions)
     """Top-p, top-k and temperature, to show what they would cut."""
     position: int | None = None
-    """The position whose posteriors are wanted."""
 
 
 @dataclass(frozen=True)

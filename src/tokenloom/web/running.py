@@ -32,8 +32,7 @@ class Frames:
 
     def __init__(self, job: Job, decoder: Decoder, limits: Limits) -> None:
         self.job, self.decoder, self.limits = job, decoder, limits
-        self.began = time.monotonic()
-        self.attempt = 1
+        self.began, self.attempt = time.monotonic(), 1
         self._last: Noisy | None = None
         self._seen: set[int] = set()
 
