@@ -163,7 +163,9 @@ def loading() -> str:
 
 def busy() -> str:
     """Commands beside busy processes, and alone."""
-    rows = [[row["name"], *(number(row[key]) for key in ("alone", "beside", "ratio"))] for row in result("busy")["rows"]]
+    rows = [
+        [row["name"], *(number(row[key]) for key in ("alone", "beside", "ratio"))] for row in result("busy")["rows"]
+    ]
     return table(["", "alone, s", "beside two busy processes, s", "times as long"], rows)
 
 

@@ -23,7 +23,7 @@ from tokenloom.training.folder import check_free
 from tokenloom.training.loop import Result
 from tokenloom.training.loop import train as run_training
 from tokenloom.training.recipes import recipe, settings_from
-from tokenloom.training.reporting import Reporter
+from tokenloom.training.reporting import Reporter, in_nats, kind
 
 
 @COMMANDS.register("train")
@@ -58,6 +58,9 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
                 folder.rmdir()  # only an empty folder can be removed: a run that never began
         if result is not None and first:
             Console().print(result_table(resolved, result))
+            for what, command in (("draw from it", "sample"), ("score it", "evaluate"), ("watch it draw", "play")):
+                line = f"{what:14} tokenloom {command} {shlex.quote(str(result.folder))}"
+                Console().print(line, highlight=False, markup=False, soft_wrap=True)
         if result is not None and result.stopped_by is not None:
             reporter.say(f"interrupted; resume with: tokenloom train --resume {shlex.quote(str(result.folder))}")
             sys.exit(128 + result.stopped_by)
@@ -99,8 +102,8 @@ def result_table(config: TrainConfig, result: Result) -> Table:
         ("trained", f"{steps}, {result.tokens:,} tokens, {result.minutes:.1f} minutes{resumed}"),
     ]
     for name, figure in result.figures.items():
-        which = "validation bound" if len(result.figures) == 1 else f"bound, {name}"
-        rows.append((which, f"{figure} nats per token, {counted(figure.sequences, 'sequence')}"))
+        which = f"validation {kind(figure)}" if len(result.figures) == 1 else f"{kind(figure)}, {name}"
+        rows.append((which, in_nats(figure, result.characters)))
     if result.entropy is not None:
         rows.append(("exact entropy", f"{result.entropy:.4f} nats per token"))
     rows.append(("model", str(result.folder / "model")))

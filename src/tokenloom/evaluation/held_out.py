@@ -85,14 +85,6 @@ class HeldOut:
         wanted = total if count is None else min(count, total)
         return self.data.draw("valid", torch.arange(wanted) * total // wanted, generator)
 
-    def characters(self, rows: Tokens) -> int | None:
-        """Count the characters that the rows spell, ends of documents left out; None for data that is not text."""
-        tokenizer = self.data.tokenizer
-        if tokenizer is None:
-            return None
-        end = tokenizer.end_of_sequence
-        return sum(len(tokenizer.decode([token for token in row if token != end])) for row in rows.tolist())
-
 
 def held_out(run: Run, source: str | None = None, reading: TextOptions = TextOptions()) -> HeldOut:  # noqa: B008
     """Return what the run held out, or another source in the run's own tokens.

@@ -84,7 +84,7 @@ def score_run(
     fit_threads(run.model, min(len(x_0), settings.batch), x_0.shape[1])
     found = nelbo(run.model, x_0, *how, workers=workers, on_progress=on_progress)
     torch.set_num_threads(threads)  # the next run may be of another size
-    return Cell(data, found, data.characters(x_0))
+    return Cell(data, found, data.data.characters(x_0))
 
 
 def score_language_model(model: CausalLM, source: str | None, settings: Settings, on_progress: Progress) -> Cell:
@@ -103,4 +103,4 @@ def score_language_model(model: CausalLM, source: str | None, settings: Settings
     nats = torch.stack([row.sum() for row in values])
     count = torch.tensor([len(row) for row in values], dtype=torch.float64)
     found = likelihood_of(nats, count, 1, "exact, causal language model", exact=True)
-    return Cell(data, found, data.characters(x_0))
+    return Cell(data, found, data.data.characters(x_0))

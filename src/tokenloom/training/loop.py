@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,7 @@ class Result:
     minutes: float
     figures: dict[str, Likelihood]
     """The bound under each process that the network was trained with, by name; the model is saved with the first."""
+    characters: float | None  # per token of text
     entropy: float | None
     parameters: int
     network: str  # the kind of network
@@ -96,6 +97,13 @@ class _Run:
     refused: str | None = None
     latest: tuple[int, dict[str, Likelihood]] | None = None
 
+    @cached_property
+    def characters(self) -> float | None:
+        """The characters that a token of the validation text spells, on average."""
+        rows = self.data.valid[: self.config.run.valid_rows]
+        found = self.data.characters(rows)
+        return found and found / rows.numel()
+
     def loop(self, start: int) -> Result:
         config, step = self.config, start
         if self.fabric.is_global_zero:
@@ -113,7 +121,7 @@ class _Run:
         model, minutes = self.learner.model, self.clock.minutes - self.clock.before / 60
         return Result(
             step, start, step * config.optimiser.batch * self.data.length, minutes, figures,
-            self.data.entropy, sum(parameter.numel() for parameter in model.parameters()),
+            self.characters, self.data.entropy, sum(parameter.numel() for parameter in model.parameters()),
             unwrapped(model.network).name, "the next token" if model.causal else str(config.predicts),
             self.folder, self.stopping.number,
         )  # fmt: skip
@@ -176,7 +184,7 @@ class _Run:
         return rate * (1 - float(self.fabric.broadcast(self.clock.share())))  # clocks differ: all follow the first
 
     def _finished(self, step: int, start: int) -> bool:
-        batches = min(self.config.run.valid_rows, len(self.data.valid)) / self.config.optimiser.batch
+        batches = self.config.run.valid_rows / self.config.optimiser.batch
         over = step >= (self.config.max_steps or math.inf) or (step > start and self.clock.over(batches))
         return bool(self.fabric.broadcast(over or self.stopping.number is not None))
 
@@ -189,7 +197,7 @@ class _Run:
         models = [root.model, *(root.model.with_process(process) for process in others)]
         with self.reporter.doing(f"step {step:,}: validating {counted(rows, 'sequence')}"), self.clock.timing("figure"):
             figures = {model.process.name: validate(model, self.data, rows, run.seed, workers) for model in models}
-        self.reporter.validated(step, figures, self.data.entropy)
+        self.reporter.validated(step, figures, self.data.entropy, self.characters)
         records = {name: figure.record() for name, figure in figures.items()}
         validation = records[root.model.process.name] | ({"processes": records} if others else {})
         model = root.model.describe(step=step, validation=validation)
