@@ -32,13 +32,11 @@ def check_out(path: Path, decoder: Decoder, length: int | None) -> None:
     check_target(path)
     if path.suffix == ".png":
         optional("matplotlib.image", "evaluate")
-        if decoder.side is None:
+        if (side := decoder.side) is None:
             kind = "text" if decoder.is_text else "sequences of symbols"
             raise ValueError(f"{path.name} would be a picture, but the model writes {kind}; write .json instead")
-        if length != decoder.side**2:
-            raise ValueError(
-                f"a picture needs sequences of length {decoder.side**2}, got {length}; write .json instead"
-            )
+        if length != side**2:
+            raise ValueError(f"a picture needs sequences of length {side**2}, got {length}; write .json instead")
     check_writable(path.parent)
 
 

@@ -93,17 +93,13 @@ def result_table(config: TrainConfig, result: Result) -> Table:
     table = Table(title=f"{config.recipe}: {result.folder}", title_justify="left", show_header=False)
     resumed = f" since step {result.resumed_at:,}" if result.resumed_at else ""
     steps = counted(result.steps, "step")
-    rows = [
-        ("method", f"{config.method}, predicts {result.predicts}, minimises {config.objective}"),
-        ("network", f"{result.network}, {result.parameters:,} parameters"),
-        ("trained", f"{steps}, {result.tokens:,} tokens, {result.minutes:.1f} minutes{resumed}"),
-    ]
+    table.add_row("method", f"{config.method}, predicts {result.predicts}, minimises {config.objective}")
+    table.add_row("network", f"{result.network}, {result.parameters:,} parameters")
+    table.add_row("trained", f"{steps}, {result.tokens:,} tokens, {result.minutes:.1f} minutes{resumed}")
     for name, figure in result.figures.items():
         which = "validation bound" if len(result.figures) == 1 else f"bound, {name}"
-        rows.append((which, f"{figure} nats per token, {counted(figure.sequences, 'sequence')}"))
+        table.add_row(which, f"{figure} nats per token, {counted(figure.sequences, 'sequence')}")
     if result.entropy is not None:
-        rows.append(("exact entropy", f"{result.entropy:.4f} nats per token"))
-    rows.append(("model", str(result.folder / "model")))
-    for row in rows:
-        table.add_row(*row)
+        table.add_row("exact entropy", f"{result.entropy:.4f} nats per token")
+    table.add_row("model", str(result.folder / "model"))
     return table

@@ -14,6 +14,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from tokenloom.data.detokenise import Detokeniser
 from tokenloom.data.token_cache import digest
 from tokenloom.models.tokenizer import END_OF_TEXT
 from tokenloom.support.extras import optional
@@ -45,16 +46,20 @@ class HubText:
     train: str = "train"
     valid: str = "validation"
     exported: bool = False
+    detokeniser: Detokeniser = "none"
+    """The one that the field applies before it scores the data set."""
 
 
 HUB = {
-    "lm1b": HubText("billion-word-benchmark/lm1b", "plain_text", valid="test", exported=True),
+    "lm1b": HubText("billion-word-benchmark/lm1b", "plain_text", valid="test", exported=True, detokeniser="lm1b"),
     "openwebtext": HubText("Skylion007/openwebtext", train="train[:-100000]", valid="train[-100000:]"),
-    "wikitext": HubText("Salesforce/wikitext", "wikitext-103-raw-v1"),
-    "ptb": HubText("ptb-text-only/ptb_text_only", "penn_treebank", "sentence", exported=True),
+    "wikitext": HubText("Salesforce/wikitext", "wikitext-103-raw-v1", detokeniser="wikitext"),
+    "ptb": HubText("ptb-text-only/ptb_text_only", "penn_treebank", "sentence", exported=True, detokeniser="ptb"),
     "ag_news": HubText("fancyzhx/ag_news", valid="test"),
-    "lambada": HubText("cimec/lambada"),
-    "scientific_papers/pubmed": HubText("armanc/scientific_papers", "pubmed", "article", exported=True),
+    "lambada": HubText("cimec/lambada", detokeniser="lambada"),
+    "scientific_papers/pubmed": HubText(
+        "armanc/scientific_papers", "pubmed", "article", exported=True, detokeniser="scientific_papers"
+    ),
 }
 
 

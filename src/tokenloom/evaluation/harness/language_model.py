@@ -56,10 +56,8 @@ class TokenloomLM(TemplateLM):
         self.tokenizer = found
         self.sampler = self.options.sampler_value()
         self.scorer = Scorer(self.model, self.options.samples, self.options.batch_size, self.options.seed)
-        self.errors: list[float] = []
-        """The standard error that noise leaves on each log-likelihood, in nats."""
-        self.shortened = 0
-        """Requests whose context lost its beginning."""
+        self.errors: list[float] = []  # that noise leaves on each log-likelihood, in nats
+        self.shortened = 0  # requests whose context lost its beginning
 
     @property
     def eot_token_id(self) -> int | None:
@@ -77,8 +75,6 @@ class TokenloomLM(TemplateLM):
     def get_model_info(self) -> dict[str, Any]:
         """Return what the harness writes into its results."""
         return {"estimator": self.scorer.estimator, "samples": self.options.samples, "seed": self.options.seed}
-
-    # ---------------------------------------------------------------- log-likelihoods
 
     def loglikelihood(self, requests: list[Any], disable_tqdm: bool = False) -> list[tuple[float, bool]]:
         pairs = [request.args for request in requests]
@@ -133,8 +129,6 @@ class TokenloomLM(TemplateLM):
         size = self.max_length or max(1, len(tokens))
         starts = range(0, len(tokens), size)
         return [Row(tuple(tokens[start : start + size]), 0, f"{text}\0{start}") for start in starts]
-
-    # ---------------------------------------------------------------- text
 
     def generate_until(self, requests: list[Any], disable_tqdm: bool = False) -> list[str]:
         """Draw with the sampler of the options; of a task's own settings, `until` and `max_gen_toks` count."""
