@@ -33,7 +33,6 @@ def frontier(
     """Sweep settings; every point is judged, kept, drawn and compared at the entropy of the data.
 
     Args:
-        sweep: The settings.
         out: Where points, tables and pictures go; a sweep that was killed resumes from here.
         workers: Processes (or Slurm jobs) to spread the points over.
         cluster: Where the processes run.

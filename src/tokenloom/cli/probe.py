@@ -49,7 +49,6 @@ def probe_command(
         data: Held-out data: a path, a Hub name or a kind such as markov; by default what each run held out.
         sequences: Held-out sequences.
         times: Times in (0, 1] at which sequences are noised and probed.
-        effort: Amount of work.
         weights: Averaged weights, or the raw ones of the newest checkpoint.
         seed: Seed of the noise and of the choice of positions and substitutes.
         out: Folder for figures and numbers; by default evaluation/ in the first run.

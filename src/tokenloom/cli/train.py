@@ -40,7 +40,6 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
         """Train a model: a recipe, a method, and whatever you override.
 
         Args:
-            settings: The settings of the run.
             config: A file whose settings are the defaults, such as config.json of another run.
             resume: The folder of a run to resume at its newest checkpoint.
         """

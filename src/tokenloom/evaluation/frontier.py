@@ -67,10 +67,8 @@ class Sweep:
         ]
         for setting in settings:
             setting.sampler_value()  # a wrong name or number is refused before anything is drawn
-        ours = [
-            Point(run, self.judge, "model", None, setting, seed, self.num)
-            for run, setting, seed in product(self.runs, settings, self.seeds)
-        ]
+        drawn = product(self.runs, settings, self.seeds)
+        ours = [Point(run, self.judge, "model", None, setting, seed, self.num) for run, setting, seed in drawn]
         origins: tuple[Origin, ...] = ("data", "shuffled data")
         return [*(Point(self.runs[0], self.judge, origin, self.data, num=self.num) for origin in origins), *ours]
 

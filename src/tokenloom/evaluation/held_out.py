@@ -76,10 +76,7 @@ class HeldOut:
 
 
 def held_out(run: Run, source: str | None = None, reading: TextOptions = TextOptions()) -> HeldOut:  # noqa: B008
-    """Return what the run held out, or another source in the run's own tokens.
-
-    Of the run's training text it is never more than the held-out part.
-    """
+    """Return what the run held out, or another source in its own tokens; of its training text only what it held out."""
     own = trained_on(run.model)
     if source is None:
         return _own(run, own, reading)

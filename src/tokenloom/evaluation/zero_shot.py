@@ -86,10 +86,7 @@ def score_run(run: Run, workers: Workers, source: str | None, settings: Settings
 
 
 def score_language_model(model: CausalLM, source: str | None, settings: Settings, on_progress: Progress) -> Cell:
-    """Score a causal language model on text in rows of its own tokens, each token given the row before it.
-
-    The first token of a row comes after the end of a document, where the tokenizer has one.
-    """
+    """Score a causal language model on text in rows of its own tokens, each token given the row before it."""
     if source is None:
         raise ValueError(f"{model.name} is a language model without data of its own; name the text with --data")
     tokenizer = Subwords(model.tokenizer.backend_tokenizer.to_str())

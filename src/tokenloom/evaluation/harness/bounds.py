@@ -212,6 +212,5 @@ class Scorer:
 
 
 def _estimate(values: Float[Tensor, "samples"]) -> Estimate:
-    """Return the mean, and its error from neighbours, which in stratified samples differ by their noise alone: NaN
-    for a single sample."""
+    """Return the mean, and its error from neighbours: stratified, they differ by noise alone; NaN for one sample."""
     return Estimate(float(values.mean()), math.sqrt(float(values.diff().square().mean()) / 2 / len(values)))

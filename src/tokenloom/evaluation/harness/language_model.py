@@ -7,8 +7,7 @@
 Context and continuation are tokenised together and parted after the tokens of the context.  An empty context is no
 context: no token stands in for it.  A context that is too long loses its beginning, as is usual there.
 
-Both ends of a sequence are visible to a model that is not causal, so log p and text are those of a sequence of exactly
-this length.
+Both ends of a sequence are visible to a model that is not causal: log p and text are for exactly this length.
 """
 
 from collections import defaultdict
