@@ -26,8 +26,7 @@ from tokenloom.objectives.likelihood import Workers
 from tokenloom.support.display import Display
 from tokenloom.support.files import check_writable, write_json
 
-Results = dict[str, dict[str, Cell]]
-"""Row name -> column name -> figure."""
+Results = dict[str, dict[str, Cell]]  # row name -> column name -> figure
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from rich.table import Column, Table
 from torch import Tensor
 
 from tokenloom.cli.registry import COMMANDS
-from tokenloom.data.base import trained_on
+from tokenloom.data.base import decoder_of
 from tokenloom.evaluation.held_out import HeldOut, held_out
 from tokenloom.evaluation.plots import band, canvas
 from tokenloom.evaluation.probe import Effort, Sensitivity, check_probed, posterior_maps, probe
@@ -23,9 +23,7 @@ from tokenloom.support.extras import optional
 from tokenloom.support.files import check_writable, write_json
 
 TIMES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
-SHOWN = (0.2, 0.5, 0.8)
-"""Times of the heat maps."""
-
+SHOWN = (0.2, 0.5, 0.8)  # times of the heat maps
 Results = Mapping[str, tuple[Sensitivity, ...]]
 
 
@@ -88,8 +86,7 @@ def probe_command(
 
 def _heat_maps(run: Run, source: HeldOut, folder: Path, seed: int) -> list[Path]:
     """Draw heat maps of the first held-out image, where the process has both posteriors everywhere."""
-    own = trained_on(run.model)
-    if own is None or not own.is_image or run.model.process.reveals:
+    if decoder_of(run.model).side is None or run.model.process.reveals:
         return []
     generator = torch.Generator().manual_seed(seed)
     image = source.draw(1, generator)[0][0]

@@ -58,16 +58,10 @@ def write_samples(path: Path, record: dict[str, Any], vocab_size: int) -> None:
 
 
 def write_shards(
-    folder: Path,
-    about: dict[str, Any],
-    num: int,
-    batch: int,
-    draw: Callable[[range], Samples],
-    decode: Decoder,
-    display: Display,
+    folder: Path, about: dict[str, Any], num: int, batch: int, draw: Callable[[range], Samples], decode: Decoder
 ) -> None:
     """Write the missing shards of this process, drawn `batch` rows at a time, and `about`, which decides their rows."""
-    mine, size = ranks(), about["shard"]
+    mine, size, display = ranks(), about["shard"], Display()
     check_folder(folder, about)
     if mine.first:
         write_json(folder / "samples.json", about)

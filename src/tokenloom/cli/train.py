@@ -43,8 +43,7 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
             config: A file whose settings are the defaults, such as config.json of another run.
             resume: The folder of a run to resume at its newest checkpoint.
         """
-        options = [argument.partition("=")[0] for argument in args if argument.startswith("--")]
-        given = [option.removeprefix("--").replace("-", "_") for option in options]
+        given = [argument.partition("=")[0][2:].replace("-", "_") for argument in args if argument.startswith("--")]
         resolved = resolve(replace(settings, fit=tuple(name for name in settings.fit if name not in given)))
         folder, first = Path(resolved.out or ""), ranks().first
         reporter = Reporter(quiet=not first)

@@ -98,15 +98,13 @@ def hub_corpus(name: str, split: str, title: str, directory: Path, hub_root: Pat
     entry = HUB[name]
     part = entry.train if split == "train" else entry.valid
     path = entry.path if hub_root is None else str(hub_root / entry.path)
-    library = optional("datasets", "text")
+    library, cache = optional("datasets", "text"), str(directory / "hub")
     files = {part: f"{entry.config}/{part}/*.parquet"} if entry.exported else None
     revision = "refs/convert/parquet" if entry.exported and hub_root is None else None
     config = None if entry.exported else entry.config
     try:
         with hub_or_cache(local=hub_root is not None):
-            table = library.load_dataset(
-                path, config, data_files=files, split=part, revision=revision, cache_dir=str(directory / "hub")
-            )
+            table = library.load_dataset(path, config, data_files=files, split=part, revision=revision, cache_dir=cache)
     except Exception as error:
         reason = " ".join(str(error).split())[:200]
         raise ValueError(

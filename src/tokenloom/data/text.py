@@ -157,10 +157,8 @@ def _held_out(corpus: Corpus, fraction: float) -> tuple[Corpus, Corpus]:
             return iter([next(corpus.read())[start:stop]])
         return islice(corpus.read(), start, stop)
 
-    return (
-        Corpus("the training text", digest(corpus.key, "before", cut), partial(part, None, cut)),
-        Corpus("the validation text", digest(corpus.key, "from", cut), partial(part, cut, None)),
-    )
+    before = Corpus("the training text", digest(corpus.key, "before", cut), partial(part, None, cut))
+    return before, Corpus("the validation text", digest(corpus.key, "from", cut), partial(part, cut, None))
 
 
 def is_hub(source: str | Path) -> bool:

@@ -172,12 +172,9 @@ class OracleJudge(Judge):
 
     @classmethod
     def load(cls, name: str, source: Source | None) -> "OracleJudge":
-        oracle = None if source is None else source.oracle()
-        if oracle is None:
-            raise ValueError(
-                "the judge oracle needs data whose law is known, as markov; name a language model or a run"
-            )
-        return cls(oracle)
+        if source is not None and (oracle := source.oracle()) is not None:
+            return cls(oracle)
+        raise ValueError("the judge oracle needs data whose law is known, as markov; name a language model or a run")
 
     def score(self, tokens: Tokens, decode: Decoder) -> Scores:
         nats = -self.oracle.log_likelihood(tokens).double().cpu()

@@ -20,8 +20,7 @@ from tokenloom.objectives.likelihood import Likelihood, Workers, likelihood_of, 
 from tokenloom.objectives.time_integral import Times
 from tokenloom.support.checks import check_least
 
-Progress = Callable[[float], object]
-"""A callback with the share of the work that is done."""
+Progress = Callable[[float], object]  # is called with the share of the work that is done
 
 
 @dataclass(frozen=True)

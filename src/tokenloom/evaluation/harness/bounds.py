@@ -119,9 +119,8 @@ class Scorer:
             return (Estimate(nats, 0.0) for nats in self.exact_nats(rows).tolist())
         if self.any_order:
             return map(self._any_order, rows)
-        widths: dict[str, int] = {}
-        for row in rows:
-            widths[row.question] = max(len(row.tokens), widths.get(row.question, 0))
+        by_length = sorted(rows, key=lambda row: len(row.tokens))
+        widths = {row.question: len(row.tokens) for row in by_length}  # of a question's longest choice
         return (self._nelbo(row, widths[row.question]) for row in rows)
 
     def exact_nats(self, rows: Sequence[Row]) -> Float[Tensor, "rows"]:

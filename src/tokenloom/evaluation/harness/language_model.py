@@ -63,11 +63,6 @@ class TokenloomLM(TemplateLM):
         """The token that ends a text, if the tokenizer has one."""
         return self.tokenizer.end_of_sequence
 
-    @property
-    def max_length(self) -> int | None:
-        """The longest sequence, if there is a limit."""
-        return self.model.length
-
     def tok_encode(self, string: str, add_special_tokens: bool | None = None, **kwargs: Any) -> list[int]:
         return self.tokenizer.encode(string)
 
@@ -114,7 +109,7 @@ class TokenloomLM(TemplateLM):
 
     def _kept(self, context: list[int], room: int, what: str, remedy: str) -> list[int]:
         """Return as much of the end of the context as fits before the `room` tokens of `what`."""
-        limit = self.max_length
+        limit = self.model.length
         if limit is None or len(context) + room <= limit:
             return context
         if room > limit:
@@ -125,7 +120,7 @@ class TokenloomLM(TemplateLM):
     def _windows(self, text: str) -> list[Row]:
         """Cut a text into disjoint windows, each without what lies before it."""
         tokens = self.tok_encode(text)
-        size = self.max_length or max(1, len(tokens))
+        size = self.model.length or max(1, len(tokens))
         starts = range(0, len(tokens), size)
         return [Row(tuple(tokens[start : start + size]), 0, f"{text}\0{start}") for start in starts]
 
@@ -148,7 +143,7 @@ class TokenloomLM(TemplateLM):
     def _opening(self, text: str, settings: dict[str, Any]) -> tuple[list[int], int]:
         """Return the context that is read and the number of tokens to write."""
         room = int(settings.get("max_gen_toks", self.options.max_gen_toks))
-        remedy = f"set --gen_kwargs max_gen_toks={max(1, (self.max_length or room) // 2)} or less"
+        remedy = f"set --gen_kwargs max_gen_toks={max(1, (self.model.length or room) // 2)} or less"
         return self._kept(self.tok_encode(text), room, "text of max_gen_toks", remedy), room
 
     def _generate(self, contexts: list[list[int]], room: int, numbers: list[int]) -> list[list[int]]:
