@@ -33,7 +33,7 @@ def check_out(path: Path, decoder: Decoder, length: int | None) -> None:
     if path.suffix == ".png":
         optional("matplotlib.image", "evaluate")
         if (side := decoder.side) is None:
-            kind = "text" if decoder.is_text else "sequences of symbols"
+            kind = "sequences of symbols" if decoder.tokenizer is None else "text"
             raise ValueError(f"{path.name} would be a picture, but the model writes {kind}; write .json instead")
         if length != side**2:
             raise ValueError(f"a picture needs sequences of length {side**2}, got {length}; write .json instead")

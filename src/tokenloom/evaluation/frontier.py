@@ -21,9 +21,8 @@ from tokenloom.samplers.options import CORRECTOR, ON, SAMPLER, STEPS, SamplerOpt
 from tokenloom.support.checks import check_least
 from tokenloom.support.files import replacing, write_json
 
-TOP_P = (0.80, 0.85, 0.90, 0.92, 0.94, 0.96, 0.98, 1.00)
+TOP_P = (0.80, 0.85, 0.90, 0.92, 0.94, 0.96, 0.98, 1.00)  # the paper's grids
 BUDGETS = (8, 16, 32, 64, 128, 256, 512, 1024)
-"""The paper's grids."""
 
 
 @dataclass(frozen=True)

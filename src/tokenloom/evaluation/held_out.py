@@ -39,10 +39,9 @@ class TextOptions:
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """Everything that two figures must share to be comparable."""
+    """Everything that two figures must share to be comparable; `sha256` is that of all held-out tokens."""
 
     sha256: str
-    """Checksum of all held-out tokens."""
     sequences: int
     tokens: int
     length: int

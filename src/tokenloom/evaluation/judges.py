@@ -199,7 +199,7 @@ def _kind(name: str) -> type[Judge]:
 
 
 def _check_text(judge: str, decode: Decoder) -> None:
-    if not decode.is_text:
+    if decode.tokenizer is None:
         raise ValueError(
             f"{judge} is a language model and judges text, which these samples are not; name as --judge an "
             "autoregressive run (--method ar) on the same data, or oracle where the law of the data is known"

@@ -27,6 +27,7 @@ from tokenloom.evaluation.harness.bounds import Estimate, Row, Scorer
 from tokenloom.models.opening import load
 from tokenloom.models.protocol import Model
 from tokenloom.models.tokenizer import Tokenizer
+from tokenloom.types import Tokens
 
 
 @register_model("tokenloom")
@@ -135,7 +136,7 @@ class TokenloomLM(TemplateLM):
         parts = [group[start : start + size] for group in groups.values() for start in range(0, len(group), size)]
         for part in tqdm(parts, desc="Generating", disable=disable_tqdm):
             drawn = self._generate([asked[index][0] for index in part], asked[part[0]][1], part)
-            for index, ids in zip(part, drawn, strict=True):
+            for index, ids in zip(part, drawn.tolist(), strict=True):
                 texts[index] = self._cut(ids, requests[index].args[1])
                 self.cache_hook.add_partial("generate_until", requests[index].args, texts[index])
         return texts
@@ -146,7 +147,7 @@ class TokenloomLM(TemplateLM):
         remedy = f"set --gen_kwargs max_gen_toks={max(1, (self.model.length or room) // 2)} or less"
         return self._kept(self.tok_encode(text), room, "text of max_gen_toks", remedy), room
 
-    def _generate(self, contexts: list[list[int]], room: int, numbers: list[int]) -> list[list[int]]:
+    def _generate(self, contexts: list[list[int]], room: int, numbers: list[int]) -> Tokens:
         """Continue contexts of one length by `room` tokens; the seed of each is that of its request's number."""
         known = len(contexts[0])
         tokens = torch.tensor([[*context, *([0] * room)] for context in contexts], device=self.device)
@@ -154,8 +155,7 @@ class TokenloomLM(TemplateLM):
         generator = RowGenerators([derive_seed(self.options.seed, "generate", each) for each in numbers], self.device)
         given = (tokens, flags) if known else None
         drawn = self.sampler.run(self.model, len(tokens), length=known + room, given=given, generator=generator)
-        ids: list[list[int]] = drawn.tokens[:, known:].tolist()
-        return ids
+        return drawn.tokens[:, known:]
 
     def _cut(self, ids: list[int], settings: dict[str, Any]) -> str:
         """Return the text before its end token and before the first of the strings that stop it."""
