@@ -81,7 +81,6 @@ class WideRows(RowGenerators):
         self.width = width
 
     def uniform(self, shape: tuple[int, ...]) -> Float[Tensor, "*shape"]:
-        """Return the numbers of the first positions."""
         rows, length, *rest = shape
         return super().uniform((rows, max(length, self.width), *rest))[:, :length]
 
