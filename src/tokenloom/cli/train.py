@@ -40,12 +40,10 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
         """Train a model: a recipe, a method, and whatever you override.
 
         Args:
-            settings: The settings of the run.
             config: A file whose settings are the defaults, such as config.json of another run.
             resume: The folder of a run to resume at its newest checkpoint.
         """
-        options = [argument.partition("=")[0] for argument in args if argument.startswith("--")]
-        given = [option.removeprefix("--").replace("-", "_") for option in options]
+        given = [argument.partition("=")[0][2:].replace("-", "_") for argument in args if argument.startswith("--")]
         resolved = resolve(replace(settings, fit=tuple(name for name in settings.fit if name not in given)))
         folder, first = Path(resolved.out or ""), ranks().first
         reporter = Reporter(quiet=not first)
@@ -96,17 +94,13 @@ def result_table(config: TrainConfig, result: Result) -> Table:
     table = Table(title=f"{config.recipe}: {result.folder}", title_justify="left", show_header=False)
     resumed = f" since step {result.resumed_at:,}" if result.resumed_at else ""
     steps = counted(result.steps, "step")
-    rows = [
-        ("method", f"{config.method}, predicts {result.predicts}, minimises {config.objective}"),
-        ("network", f"{result.network}, {result.parameters:,} parameters"),
-        ("trained", f"{steps}, {result.tokens:,} tokens, {result.minutes:.1f} minutes{resumed}"),
-    ]
+    table.add_row("method", f"{config.method}, predicts {result.predicts}, minimises {config.objective}")
+    table.add_row("network", f"{result.network}, {result.parameters:,} parameters")
+    table.add_row("trained", f"{steps}, {result.tokens:,} tokens, {result.minutes:.1f} minutes{resumed}")
     for name, figure in result.figures.items():
         which = f"validation {kind(figure)}" if len(result.figures) == 1 else f"{kind(figure)}, {name}"
-        rows.append((which, in_nats(figure, result.characters)))
+        table.add_row(which, in_nats(figure, result.characters))
     if result.entropy is not None:
-        rows.append(("exact entropy", f"{result.entropy:.4f} nats per token"))
-    rows.append(("model", str(result.folder / "model")))
-    for row in rows:
-        table.add_row(*row)
+        table.add_row("exact entropy", f"{result.entropy:.4f} nats per token")
+    table.add_row("model", str(result.folder / "model"))
     return table

@@ -98,8 +98,6 @@ class Source(ABC):
     name: ClassVar[str]
     is_text: ClassVar[bool] = False
     """True if sequences are text in the tokens of a tokenizer."""
-    is_image: ClassVar[bool] = False
-    """True if sequences are square pictures of grey levels."""
 
     @abstractmethod
     def load(self) -> Dataset:

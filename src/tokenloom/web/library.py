@@ -73,7 +73,7 @@ class Entry:
         found = self.view.layout(self.model().length)
         if found is None and self.decoder.side is not None:
             return {"kind": "pixels", "side": self.decoder.side}
-        return found or {"kind": "text" if self.decoder.is_text else "numbers"}
+        return found or {"kind": "numbers" if self.decoder.tokenizer is None else "text"}
 
     def encode(self, asked: Encode, limits: Limits) -> dict[str, Any]:
         """Return the tokens of a text, null for a blank, up to the last one that is not blank."""
