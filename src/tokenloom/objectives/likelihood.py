@@ -136,8 +136,6 @@ def nelbo(
     """Estimate the negative log-likelihood of the free positions of `x_0`, or its bound.
 
     Args:
-        model: The model to score with.
-        x_0: Clean tokens.
         samples: Times per sequence.
         times: The way times are drawn: `stratified` or `antithetic`.
         generator: The seed of times and noise is drawn from it; PyTorch's global generator if None.
@@ -146,9 +144,6 @@ def nelbo(
         workers: The share of the work that this process does, where several run.
         row_noise: Makes the noise of some rows from their seeds.
         on_progress: Receives the share of the work that is done, after every call.
-
-    Raises:
-        ValueError: If the model has no bound, or an argument does not fit it.
     """
     _check(x_0, samples, batch)
     process, count = model.process, len(x_0)

@@ -42,7 +42,7 @@ Self = TypeVar("Self", bound="ExactModel")
 
 
 class ExactModel(ABC, Generic[Predicted_co]):
-    """A model whose predictions are exact, without a network."""
+    """A model whose predictions are exact, without a network; a `schedule` replaces that of the process."""
 
     hollow = causal = timeless = False
     marks_given = True
@@ -155,14 +155,7 @@ def check_distribution(name: str, probabilities: Tensor) -> None:
 
 
 class Oracle(ExactModel[Predicted_co]):
-    """Any p_0, as a table of shape [K] * L, by enumeration.
-
-    Args:
-        p0: The probability of every sequence, [K, ..., K] with one dimension per position.
-        process: The process to denoise.
-        schedule: Replaces that of the process.
-        predicts: The representation of the predictions.
-    """
+    """Any p_0, as a table of the probability of every sequence, [K] * L with one dimension per position."""
 
     @checked
     def __init__(
