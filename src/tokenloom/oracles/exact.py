@@ -49,6 +49,9 @@ class ExactModel(ABC, Generic[Predicted_co]):
     linear_head = tokenizer = None
     about = About()
 
+    table: Tensor
+    """The tensor whose dtype and device the oracle computes with."""
+
     def __init__(self, length: int, process: Process, schedule: Schedule | None, predicts: type[Posterior]) -> None:
         check_representation(predicts)
         _check_order(process)
@@ -103,11 +106,6 @@ class ExactModel(ABC, Generic[Predicted_co]):
         other = copy(self)
         other.process = process
         return other
-
-    @property
-    @abstractmethod
-    def table(self) -> Tensor:
-        """The tensor whose dtype and device the oracle computes with."""
 
     @abstractmethod
     def _leave_one_out(self, evidence: Logits) -> Logits:
@@ -171,13 +169,9 @@ class Oracle(ExactModel[Predicted_co]):
                 f"p0 must have shape [K] * L with K = {process.vocab_size} as in the process, got {list(p0.shape)}"
             )
         check_distribution("p0", p0.flatten())
-        self.p0 = p0
+        self.p0 = self.table = p0
         for axis in range(p0.ndim):
             self._check_mask_unused(p0.movedim(axis, -1))
-
-    @property
-    def table(self) -> Tensor:
-        return self.p0
 
     def _leave_one_out(self, evidence: Logits) -> Logits:
         batch, places, rows = len(evidence), range(self.length), []

@@ -51,12 +51,8 @@ class MarkovOracle(ExactModel[Predicted_co]):
             raise ValueError("initial and transition must have the same dtype and device")
         check_distribution("initial", initial)
         check_distribution("transition", transition)
-        self.initial, self.transition = initial, transition
+        self.initial, self.transition, self.table = initial, transition, initial
         self._check_mask_unused(self._marginals())
-
-    @property
-    def table(self) -> Tensor:
-        return self.initial
 
     def _leave_one_out(self, evidence: Logits) -> Logits:
         steps = torch.stack([self.transition, self.transition.T])
