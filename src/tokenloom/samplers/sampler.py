@@ -195,7 +195,6 @@ class Sampler(Truncation):
             given: Given tokens and the flags of their positions, [batch, length] or one [length] for all.
             prompt: A text that every sequence begins with, for a model with a tokenizer.
             generator: The source of random numbers; with `RowGenerators` a row does not depend on its batch.
-            on_step: Called after every step.
             until: Stops a row as soon as its most probable sequence is good; see `Stopping`.
             begin: Starts at this state, with the steps of the grid below its time, instead of at the prior.
         """
