@@ -163,8 +163,9 @@ def loading() -> str:
 
 def busy() -> str:
     """Commands beside busy processes, and alone."""
-    rows = [[row["name"], *(number(row[key]) for key in ("alone", "beside", "ratio"))] for row in result("busy")["rows"]]
-    return table(["", "alone, s", "beside two busy processes, s", "times as long"], rows)
+    head = {"name": "", "alone": "alone, s", "beside": "beside two busy processes, s", "ratio": "times as long"}
+    rows = [[row["name"], *(number(row[key]) for key in list(head)[1:])] for row in result("busy")["rows"]]
+    return table(list(head.values()), rows)
 
 
 TABLES = {

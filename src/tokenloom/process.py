@@ -70,12 +70,20 @@ class Process(Capabilities):
     @property
     def name(self) -> str:
         """The registered name of this cell, or the names of its noise and its coupling."""
-        return _names(self)[0]
+        return self._names[0]
 
     @property
     def title(self) -> str:  # type: ignore[override]
         """The name of this process in messages."""
-        return _names(self)[1]
+        return self._names[1]
+
+    @cached_property
+    def _names(self) -> tuple[str, str]:
+        from tokenloom.cells import CELLS
+
+        noise, coupling = type(self.noise), type(self.coupling)
+        named = "/".join(getattr(kind, "name", kind.__name__) for kind in (noise, coupling))
+        return CELLS.get((noise, coupling), (named, f"{noise.__name__} noise, {coupling.__name__} coupling"))
 
     def alpha(self, t: PerRow) -> PerRow:
         """alpha_t in float64."""
@@ -281,12 +289,3 @@ class Process(Capabilities):
             f"a step of {self.title} takes a Denoiser, a LeaveOneOut or clean tokens, got a "
             f"{type(endpoint).__name__}; convert(..., {self.preferred.__name__}, x_t, alpha_t, process) first"
         )
-
-
-def _names(process: Process) -> tuple[str, str]:
-    """Return the registered name and the title of a process."""
-    from tokenloom.cells import CELLS
-
-    noise, coupling = type(process.noise), type(process.coupling)
-    named = "/".join(getattr(kind, "name", kind.__name__) for kind in (noise, coupling))
-    return CELLS.get((noise, coupling), (named, f"{noise.__name__} noise, {coupling.__name__} coupling"))

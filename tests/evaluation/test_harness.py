@@ -5,6 +5,7 @@ import math
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -223,7 +224,7 @@ def test_three_kinds_of_tasks_agree_with_enumeration(tmp_path: Path) -> None:
     assert report.scored == 8 + 3
     assert "any order, 128 samples per request, noise shared between choices" in report.notes[0]
     assert "slack" in report.notes[2]
-    json.dumps(report.record())
+    json.dumps(asdict(report))
 
 
 def test_a_generation_task_gets_the_only_possible_text(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def test_a_stray_file_of_the_same_name_is_not_what_was_held_out(run: Run) -> Non
 def test_a_bundled_model_brings_a_slice_of_what_it_held_out() -> None:
     run = open_run(BUNDLED)
     piece = held_out(run)
-    assert piece.name == "input.txt, bundled slice"
+    assert piece.data.name == "input.txt, bundled slice"
     assert run.model.about.validation is not None
     assert piece.fingerprint.sequences == run.model.about.validation["sequences"]
     Path("input.txt").write_text(TEXT)
@@ -63,4 +63,4 @@ def test_data_that_a_model_cannot_read_is_refused_before_it_is_generated(monkeyp
 
 
 def test_generated_data_of_a_bundled_model_is_what_it_was_trained_on() -> None:
-    assert held_out(open_run("sudoku4-udm-loo")).name == "sudoku-4x4"
+    assert held_out(open_run("sudoku4-udm-loo")).data.name == "sudoku-4x4"

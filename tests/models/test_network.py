@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 import tokenloom as tl
-from tokenloom.models.network import NetworkCall
 from tokenloom.objectives import CrossEntropy, MarkovNELBO
 
 K, L, B = 11, 6, 5
@@ -98,7 +97,7 @@ def check_same(network: Callable[..., Any], inner: Foreign, calls: Callable[[], 
         torch.testing.assert_close(gradients[name], slope)
     assert torch.equal(drawn(network), tokens)
     if counted is inner.head:
-        assert id(NetworkCall(network).linear_head) == id(counted)
+        assert id(tl.DiffusionModel(network, tl.Uniform(K)).linear_head) == id(counted)
         assert 0 < counted.rows < 6 * 4 * L
     return after_training, calls() - after_training
 
@@ -150,7 +149,7 @@ class Capped(nn.Linear):
     ids=["without bias", "overridden", "sequential", "norm"],
 )
 def test_only_a_linear_head_is_taken_apart(head: nn.Module, linear: bool) -> None:
-    assert (NetworkCall(Foreign(head)).linear_head is not None) == linear
+    assert (tl.DiffusionModel(Foreign(head), tl.Uniform(K)).linear_head is not None) == linear
 
 
 @pytest.mark.parametrize("head", [None, nn.Linear(8, K, bias=False), Capped(8, K)], ids=str)

@@ -123,13 +123,13 @@ def test_a_model_of_format_2_which_names_its_process_is_read_as_before(name: str
 def test_every_network_is_saved_whole_and_with_its_relations(name: str, relations: bool, tmp_path: Path) -> None:
     kind = NETWORKS[name]
     process: tl.Process = tl.LeftToRight(4) if getattr(kind, "causal", False) else tl.Uniform(4)
-    task = Task(4, 4, 16, given=True, relations=grid_relations(4, 2, 2))
+    task = Task(4, 4, 16, given=True, relations=grid_relations(4))
     sizes: Config = {"width": 8, "depth": 1, "heads": 1, "condition": 4, "relations": relations}
     own = {item.name for item in fields(kind.Options)}
     network = replace(kind.Options(kind=name), **{key: sizes[key] for key in sizes.keys() & own}).build(task)
     loaded = assert_saved_again_is_the_same(awake(tl.DiffusionModel(network, process)), tmp_path)
     if relations and getattr(kind, "takes_relations", False):
-        assert torch.equal(loaded.network.constants()["relations"], grid_relations(4, 2, 2))  # type: ignore[attr-defined]
+        assert torch.equal(loaded.network.constants()["relations"], grid_relations(4))  # type: ignore[attr-defined]
 
 
 def test_every_schedule_and_representation_is_saved_by_name(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from tests.data.helpers import STORIES, TEXT, load, shared
 from tokenloom.data.packing import encode_documents
-from tokenloom.models.tokenizer import Bytes, Characters, Subwords, cut_at_spaces, tokenizer_from_json
-from tokenloom.models.tokenizer_sources import build_tokenizer, load_tokenizer
+from tokenloom.models.tokenizer import Bytes, Characters, Subwords, cut_at_spaces
+from tokenloom.models.tokenizer_sources import build_tokenizer, load_tokenizer, tokenizer_from_json
 
 
 @pytest.mark.parametrize("kind", ["characters", "bytes", "bpe:300"])

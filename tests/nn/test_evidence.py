@@ -18,7 +18,7 @@ K, L = 4, 16
 SMALL = TransformerConfig(
     K, K, L, width=8, depth=2, heads=1, condition=8, dropout=0.0, conditioning="evidence", loops=2, rotary=False
 )
-RELATIONS = grid_relations(4, 2, 2)
+RELATIONS = grid_relations(4)
 KINDS = ["dit", "grid", "hollow", "dit-without-level"]
 every_network = pytest.mark.parametrize("kind", KINDS)
 LEVELS = [0.0, 1e-12, 0.05, 1.0, 4.0, 20.0, math.inf]

@@ -119,7 +119,7 @@ def test_absorbing_sequence_and_given_positions_are_seen() -> None:
 
 def test_relations_decide_who_is_heard() -> None:
     """With a strong bias on the row and none elsewhere, a cell hears its row only."""
-    relations = grid_relations(4, 2, 2)
+    relations = grid_relations(4)
     assert relations.shape == (4, 16, 16)
     assert relations.sum((1, 2)).tolist() == [64, 64, 64, 16]
     network = DiT(GRID, relations)
@@ -139,8 +139,8 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     (lambda: DiT(replace(SMALL, dropout=1.0)), r"dropout must be in \[0, 1\), got 1.0"),
     (lambda: DiT(SMALL)(torch.zeros(1, L + 1).long(), torch.rand(1)), f"at most {L} positions, got {L + 1}"),
     (lambda: DiT(replace(SMALL, absorbing=True))(tokens(), torch.rand(3)), "on the absorbing sequence U"),
-    (lambda: DiT(GRID, grid_relations(9, 3, 3)), r"relations .*\[kinds, 16, 16\], got \[4, 81, 81\]"),
-    (lambda: grid_relations(9, 2, 3), "boxes of 2 x 3 do not tile a grid of side 9"),
+    (lambda: DiT(GRID, grid_relations(9)), r"relations .*\[kinds, 16, 16\], got \[4, 81, 81\]"),
+    (lambda: grid_relations(8), "a grid has side 4, 6 or 9, got 8"),
 ]
 
 
@@ -151,5 +151,5 @@ def test_what_does_not_fit_is_named(make: Callable[[], object], sentence: str) -
 
 
 def test_a_network_with_relations_reads_shorter_sequences() -> None:
-    network = DiT(GRID, grid_relations(4, 2, 2))
+    network = DiT(GRID, grid_relations(4))
     assert network(torch.zeros(2, 7, dtype=torch.int64), torch.rand(2)).shape == (2, 7, 4)

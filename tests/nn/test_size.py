@@ -17,7 +17,7 @@ from tokenloom.sudoku.network import grid_relations
 def test_the_count_is_that_of_the_network(kind: str, depth: int) -> None:
     """Even depths beyond those that are built, and any depth below."""
     options: Any = replace(NETWORKS[kind].Options(kind=kind), width=16, heads=2, condition=8, depth=depth)  # type: ignore[call-arg]
-    task = Task(4, 5, 16, relations=grid_relations(4, 2, 2), given=True)
+    task = Task(4, 5, 16, relations=grid_relations(4), given=True)
     assert count_parameters(options, task) == sum(part.numel() for part in options.build(task).parameters())
 
 

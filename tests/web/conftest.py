@@ -9,7 +9,7 @@ import pytest
 from tests.web.helpers import Client, Opened, running
 from tokenloom.web.app import Playground
 from tokenloom.web.library import Library
-from tokenloom.web.limits import Limits
+from tokenloom.web.requests import Limits
 
 FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync",

@@ -16,7 +16,7 @@ from tests.web.helpers import TINY, Client, alone, running
 from tokenloom.web import app
 from tokenloom.web.app import Playground
 from tokenloom.web.library import Library
-from tokenloom.web.limits import Limits
+from tokenloom.web.requests import Limits
 
 STATUS = Path("/proc/self/statm")
 

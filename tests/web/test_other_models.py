@@ -13,8 +13,7 @@ from tokenloom.models.tokenizer import Characters
 from tokenloom.nn import CausalTransformer, DiT, TransformerConfig
 from tokenloom.web.app import Playground
 from tokenloom.web.library import Library
-from tokenloom.web.limits import Limits
-from tokenloom.web.requests import Draw, Which
+from tokenloom.web.requests import Draw, Limits, Which
 from tokenloom.web.views import VIEWS, View
 
 LETTERS = Characters("&()<=>CNO")

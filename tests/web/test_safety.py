@@ -21,8 +21,7 @@ from tokenloom.web import running as running_module
 from tokenloom.web.app import Playground
 from tokenloom.web.guard import HEADERS
 from tokenloom.web.library import Library
-from tokenloom.web.limits import Limits
-from tokenloom.web.requests import Draw, Encode, Table, parse
+from tokenloom.web.requests import Draw, Encode, Limits, Table, parse
 from tokenloom.web.serving import is_local
 
 STATIC = {file.name: file.read_text(encoding="utf-8") for file in (files("tokenloom.web") / "static").iterdir()}

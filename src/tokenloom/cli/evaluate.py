@@ -26,8 +26,7 @@ from tokenloom.objectives.likelihood import Workers
 from tokenloom.support.display import Display
 from tokenloom.support.files import check_writable, write_json
 
-Results = dict[str, dict[str, Cell]]
-"""Row name -> column name -> figure."""
+Results = dict[str, dict[str, Cell]]  # row name -> column name -> figure
 
 
 @dataclass(frozen=True)
@@ -119,7 +118,7 @@ def evaluate(config: Annotated[Likelihoods, tyro.conf.arg(name="")]) -> None:
 
 def _of_run(run: Run, workers: Workers) -> Subject:
     step = "" if run.model.about.step is None else f", step {run.model.about.step:,}"
-    row, score = f"{run.name} ({run.weights}{step})", partial(score_run, run, workers=workers)
+    row, score = f"{run.name} ({run.weights}{step})", partial(score_run, run, workers)
     return Subject(row, f"{run.name}-{run.weights}", run.results, run.provenance(), score)
 
 
@@ -154,14 +153,12 @@ def evaluate_on_tasks(config: Annotated[HarnessTasks, tyro.conf.arg(name="")]) -
         console.print(table)
         for note in report.notes:
             console.print(note, highlight=False)
-        record = {"provenance": run.provenance()} | report.record()
+        record = {"provenance": run.provenance()} | asdict(report) | {"notes": report.notes}
         path = write_json(folder / f"harness-{run.name.replace('/', '-')}.json", record)
         console.print(f"[dim]{path}[/]", highlight=False, soft_wrap=True)
 
 
-def _score_all(
-    subjects: list[Subject], data: tuple[str, ...], settings: Settings, display: Display, first: bool
-) -> None:
+def _score_all(subjects: list[Subject], data: Sequence[str], settings: Settings, display: Display, first: bool) -> None:
     """Write every figure as soon as it is known, and print the tables at the end; only the first process speaks."""
     results: Results = {}
     written: list[Path] = []
@@ -171,7 +168,7 @@ def _score_all(
             what = f"{subject.row} on {source or 'its own data'}"
             display.update(f"{what}: reading the data", done / len(pairs))
             cell = subject.score(source, settings, display.part(what, done, len(pairs)))
-            column = cell.held.name if source is None else column_name(source, data)
+            column = cell.held.data.name if source is None else column_name(source, data)
             results.setdefault(subject.row, {})[column] = cell
             if first:
                 name = re.sub(r"[^\w.-]+", "-", f"likelihood-{subject.name}-{column}")

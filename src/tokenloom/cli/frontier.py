@@ -33,7 +33,6 @@ def frontier(
     """Sweep settings; every point is judged, kept, drawn and compared at the entropy of the data.
 
     Args:
-        sweep: The settings.
         out: Where points, tables and pictures go; a sweep that was killed resumes from here.
         workers: Processes (or Slurm jobs) to spread the points over.
         cluster: Where the processes run.
@@ -112,15 +111,13 @@ def draw_png(records: Sequence[Record], path: Path) -> None:
 
 def draw_html(records: Sequence[Record], path: Path) -> None:
     """Draw the same with plotly; a point under the pointer shows its settings."""
-    graph = optional("plotly.graph_objects", "evaluate")
-    figure = graph.Figure()
+    figure = optional("plotly.graph_objects", "evaluate").Figure()
     groups = {**curves(records), **{record["source"]: [record] for record in records if record["source"] != "model"}}
     hover = "%{text}<br>entropy %{x:.3f}<br>perplexity %{y:.2f}<extra></extra>"
     for family, members in groups.items():
         x, y = ([record[key] for record in members] for key in ("entropy", "perplexity"))
         about = [_about(record) for record in members]
-        line = graph.Scatter(x=x, y=y, mode="lines+markers", name=family, text=about, hovertemplate=hover)
-        figure.add_trace(line)
+        figure.add_scatter(x=x, y=y, mode="lines+markers", name=family, text=about, hovertemplate=hover)
     figure.add_vline(x=data_entropy(records), line_dash="dash", line_width=1)
     figure.update_layout(template="plotly_white", xaxis_title=AXES[0], yaxis_title=AXES[1], yaxis_type="log")
     with replacing(path) as partial:

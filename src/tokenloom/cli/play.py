@@ -9,7 +9,7 @@ from rich.markup import escape
 from tokenloom.cli.registry import COMMANDS
 from tokenloom.support.extras import optional
 from tokenloom.support.words import counted
-from tokenloom.web.limits import Limits
+from tokenloom.web.requests import Limits
 
 
 @COMMANDS.register("play")

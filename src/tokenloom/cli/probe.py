@@ -13,7 +13,7 @@ from rich.table import Column, Table
 from torch import Tensor
 
 from tokenloom.cli.registry import COMMANDS
-from tokenloom.data.base import trained_on
+from tokenloom.data.base import decoder_of
 from tokenloom.evaluation.held_out import HeldOut, held_out
 from tokenloom.evaluation.plots import band, canvas
 from tokenloom.evaluation.probe import Effort, Sensitivity, check_probed, posterior_maps, probe
@@ -23,9 +23,7 @@ from tokenloom.support.extras import optional
 from tokenloom.support.files import check_writable, write_json
 
 TIMES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
-SHOWN = (0.2, 0.5, 0.8)
-"""Times of the heat maps."""
-
+SHOWN = (0.2, 0.5, 0.8)  # times of the heat maps
 Results = Mapping[str, tuple[Sensitivity, ...]]
 
 
@@ -49,7 +47,6 @@ def probe_command(
         data: Held-out data: a path, a Hub name or a kind such as markov; by default what each run held out.
         sequences: Held-out sequences.
         times: Times in (0, 1] at which sequences are noised and probed.
-        effort: Amount of work.
         weights: Averaged weights, or the raw ones of the newest checkpoint.
         seed: Seed of the noise and of the choice of positions and substitutes.
         out: Folder for figures and numbers; by default evaluation/ in the first run.
@@ -65,9 +62,10 @@ def probe_command(
     found: dict[str, tuple[Sensitivity, ...]] = {}
     with display.status("reading the data"):
         pairs = [(run, held_out(run, data)) for run in opened]
+        names = {run.name: source.data.name for run, source in pairs}
         for number, (run, source) in enumerate(pairs):
             generator = torch.Generator().manual_seed(seed)  # for every run: equal processes see equal states
-            show = display.part(f"probing {run.name} on {source.name}", number, len(opened))
+            show = display.part(f"probing {run.name} on {names[run.name]}", number, len(opened))
             show(0.0)
             x_0, given = source.draw(sequences, generator)
             found[run.name] = probe(run.model, x_0, times, effort, generator, given, show)
@@ -75,21 +73,20 @@ def probe_command(
     record = {
         "settings": settings | asdict(effort),
         "compared_with": "the mean over substitutes",
-        "data": {run.name: source.name for run, source in pairs},
+        "data": names,
         "runs": {name: [asdict(item) for item in results] for name, results in found.items()},
     }
     written = [draw_probe(found, folder / "probe.png"), write_json(folder / "probe.json", record)]
     for run, source in pairs:
         written += _heat_maps(run, source, folder, seed)
     console.print(probe_table(found))
-    for line in (*(f"{run.name} on {source.name}" for run, source in pairs), *written):
+    for line in (*(f"{run} on {name}" for run, name in names.items()), *written):
         console.print(f"[dim]{line}[/]", highlight=False, soft_wrap=True)
 
 
 def _heat_maps(run: Run, source: HeldOut, folder: Path, seed: int) -> list[Path]:
     """Draw heat maps of the first held-out image, where the process has both posteriors everywhere."""
-    own = trained_on(run.model)
-    if own is None or not own.is_image or run.model.process.reveals:
+    if decoder_of(run.model).side is None or run.model.process.reveals:
         return []
     generator = torch.Generator().manual_seed(seed)
     image = source.draw(1, generator)[0][0]
@@ -101,24 +98,20 @@ def _heat_maps(run: Run, source: HeldOut, folder: Path, seed: int) -> list[Path]
 def draw_probe(found: Results, path: Path) -> Path:
     """Draw both measures over time, one line per run, with bands of two standard errors."""
     with canvas(path, 1, 2, 9.0, 3.6) as (figure, axes):
-        for number, (name, results) in enumerate(found.items()):
-            t = [result.t for result in results]
-            for axis, measure in zip(axes[0], ("total_variation", "divergence"), strict=True):
-                values = [getattr(result, measure) for result in results]
-                errors = [getattr(result, f"{measure}_error") for result in results]
+        measures = {"total_variation": "total variation", "divergence": "divergence (nats)"}
+        for axis, (measure, title) in zip(axes[0], measures.items(), strict=True):
+            for number, (name, results) in enumerate(found.items()):
+                keys = ("t", measure, f"{measure}_error")
+                t, values, errors = ([getattr(result, key) for result in results] for key in keys)
                 band(axis, t, values, errors, name, number)
-        for axis, title in zip(axes[0], ("total variation", "divergence (nats)"), strict=True):
-            axis.set(title=title, xlabel="t", xlim=(0, 1))
-            axis.set_ylim(bottom=0)
+            axis.set(title=title, xlabel="t", xlim=(0, 1), ylim=(0, None))
         handles, labels = axes[0, 0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=min(3, len(found)))
         figure.suptitle("Dependence of the leave-one-out prediction on its own token", x=0.01, ha="left")
     return path
 
 
-def draw_heat_maps(
-    maps: Float[Tensor, "columns times side side"], times: Sequence[float], path: Path, title: str
-) -> Path:
+def draw_heat_maps(maps: Float[Tensor, "4 times side side"], times: Sequence[float], path: Path, title: str) -> Path:
     """Draw one row per time; the columns are x_t, the two posteriors and the information in the own token."""
     columns = ("noisy", "leave-one-out", "denoiser", "added by its own token")
     most = float(maps[-1].abs().max())

@@ -77,10 +77,7 @@ def ranks() -> Ranks:
 
 
 def spread(work: Work, items: Sequence[Any], jobs: Path, workers: int, cluster: str) -> list[Any]:
-    """Give every worker (`local` or `slurm`) its share of the items, and return what `work` makes of each share.
-
-    A process on this machine uses one thread, so that the workers do not wait for each other's.
-    """
+    """Give every worker (`local` or `slurm`) its share of the items, and return what `work` makes of each share."""
     executor = optional("submitit", "evaluate").AutoExecutor(folder=jobs, cluster=cluster)
     executor.update_parameters(timeout_min=24 * 60, name="tokenloom")
     shares = [items[worker::workers] for worker in range(workers)]
@@ -88,6 +85,6 @@ def spread(work: Work, items: Sequence[Any], jobs: Path, workers: int, cluster: 
 
 
 def _alone(work: Work, share: Sequence[Any]) -> object:
-    if os.environ.get("SUBMITIT_LOCAL_JOB_ID"):
+    if os.environ.get("SUBMITIT_LOCAL_JOB_ID"):  # on this machine, where workers would wait for each other's threads
         torch.set_num_threads(1)
     return work(share)

@@ -124,7 +124,7 @@ def sample(config: Annotated[SampleConfig, tyro.conf.arg(name="")]) -> None:
     if config.out is not None and in_shards:
         about = {"provenance": provenance, "shard": config.shard}
         with _noted(display):
-            write_shards(config.out, about, config.num, config.batch, draw, decoder, display)
+            write_shards(config.out, about, config.num, config.batch, draw, decoder)
         return
     if ranks().count > 1:
         raise ValueError("several processes write their samples to a folder; name one with --out samples/")

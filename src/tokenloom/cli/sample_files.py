@@ -32,13 +32,11 @@ def check_out(path: Path, decoder: Decoder, length: int | None) -> None:
     check_target(path)
     if path.suffix == ".png":
         optional("matplotlib.image", "evaluate")
-        if decoder.side is None:
-            kind = "text" if decoder.is_text else "sequences of symbols"
+        if (side := decoder.side) is None:
+            kind = "sequences of symbols" if decoder.tokenizer is None else "text"
             raise ValueError(f"{path.name} would be a picture, but the model writes {kind}; write .json instead")
-        if length != decoder.side**2:
-            raise ValueError(
-                f"a picture needs sequences of length {decoder.side**2}, got {length}; write .json instead"
-            )
+        if length != side**2:
+            raise ValueError(f"a picture needs sequences of length {side**2}, got {length}; write .json instead")
     check_writable(path.parent)
 
 
@@ -60,16 +58,10 @@ def write_samples(path: Path, record: dict[str, Any], vocab_size: int) -> None:
 
 
 def write_shards(
-    folder: Path,
-    about: dict[str, Any],
-    num: int,
-    batch: int,
-    draw: Callable[[range], Samples],
-    decode: Decoder,
-    display: Display,
+    folder: Path, about: dict[str, Any], num: int, batch: int, draw: Callable[[range], Samples], decode: Decoder
 ) -> None:
     """Write the missing shards of this process, drawn `batch` rows at a time, and `about`, which decides their rows."""
-    mine, size = ranks(), about["shard"]
+    mine, size, display = ranks(), about["shard"], Display()
     check_folder(folder, about)
     if mine.first:
         write_json(folder / "samples.json", about)

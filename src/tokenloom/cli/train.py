@@ -23,7 +23,7 @@ from tokenloom.training.folder import check_free
 from tokenloom.training.loop import Result
 from tokenloom.training.loop import train as run_training
 from tokenloom.training.recipes import recipe, settings_from
-from tokenloom.training.reporting import Reporter
+from tokenloom.training.reporting import Reporter, in_nats, kind
 
 
 @COMMANDS.register("train")
@@ -40,12 +40,10 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
         """Train a model: a recipe, a method, and whatever you override.
 
         Args:
-            settings: The settings of the run.
             config: A file whose settings are the defaults, such as config.json of another run.
             resume: The folder of a run to resume at its newest checkpoint.
         """
-        options = [argument.partition("=")[0] for argument in args if argument.startswith("--")]
-        given = [option.removeprefix("--").replace("-", "_") for option in options]
+        given = [argument.partition("=")[0][2:].replace("-", "_") for argument in args if argument.startswith("--")]
         resolved = resolve(replace(settings, fit=tuple(name for name in settings.fit if name not in given)))
         folder, first = Path(resolved.out or ""), ranks().first
         reporter = Reporter(quiet=not first)
@@ -58,6 +56,9 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
                 folder.rmdir()  # only an empty folder can be removed: a run that never began
         if result is not None and first:
             Console().print(result_table(resolved, result))
+            for what, command in (("draw from it", "sample"), ("score it", "evaluate"), ("watch it draw", "play")):
+                line = f"{what:14} tokenloom {command} {shlex.quote(str(result.folder))}"
+                Console().print(line, highlight=False, markup=False, soft_wrap=True)
         if result is not None and result.stopped_by is not None:
             reporter.say(f"interrupted; resume with: tokenloom train --resume {shlex.quote(str(result.folder))}")
             sys.exit(128 + result.stopped_by)
@@ -93,17 +94,13 @@ def result_table(config: TrainConfig, result: Result) -> Table:
     table = Table(title=f"{config.recipe}: {result.folder}", title_justify="left", show_header=False)
     resumed = f" since step {result.resumed_at:,}" if result.resumed_at else ""
     steps = counted(result.steps, "step")
-    rows = [
-        ("method", f"{config.method}, predicts {result.predicts}, minimises {config.objective}"),
-        ("network", f"{result.network}, {result.parameters:,} parameters"),
-        ("trained", f"{steps}, {result.tokens:,} tokens, {result.minutes:.1f} minutes{resumed}"),
-    ]
+    table.add_row("method", f"{config.method}, predicts {result.predicts}, minimises {config.objective}")
+    table.add_row("network", f"{result.network}, {result.parameters:,} parameters")
+    table.add_row("trained", f"{steps}, {result.tokens:,} tokens, {result.minutes:.1f} minutes{resumed}")
     for name, figure in result.figures.items():
-        which = "validation bound" if len(result.figures) == 1 else f"bound, {name}"
-        rows.append((which, f"{figure} nats per token, {counted(figure.sequences, 'sequence')}"))
+        which = f"validation {kind(figure)}" if len(result.figures) == 1 else f"{kind(figure)}, {name}"
+        table.add_row(which, in_nats(figure, result.characters))
     if result.entropy is not None:
-        rows.append(("exact entropy", f"{result.entropy:.4f} nats per token"))
-    rows.append(("model", str(result.folder / "model")))
-    for row in rows:
-        table.add_row(*row)
+        table.add_row("exact entropy", f"{result.entropy:.4f} nats per token")
+    table.add_row("model", str(result.folder / "model"))
     return table

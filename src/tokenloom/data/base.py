@@ -80,6 +80,13 @@ class Dataset:
         given = given_positions(len(rows), self.length, self.given, generator) if some else None
         return take(getattr(self, split), rows), given
 
+    def characters(self, rows: Tokens) -> int | None:
+        """Count the characters that the rows spell, ends of documents left out; None for data that is not text."""
+        if self.tokenizer is None:
+            return None
+        end, decode = self.tokenizer.end_of_sequence, self.tokenizer.decode
+        return sum(len(decode([token for token in row if token != end])) for row in rows.tolist())
+
 
 @dataclass(frozen=True)
 class Source(ABC):
@@ -91,8 +98,6 @@ class Source(ABC):
     name: ClassVar[str]
     is_text: ClassVar[bool] = False
     """True if sequences are text in the tokens of a tokenizer."""
-    is_image: ClassVar[bool] = False
-    """True if sequences are square pictures of grey levels."""
 
     @abstractmethod
     def load(self) -> Dataset:

@@ -23,13 +23,9 @@ class Decoder:
     after: Callable[[int], str]
     """The text after position l."""
     tokenizer: Tokenizer | None = None
+    """The one of text; None for what is not text."""
     side: int | None = None
     """The side of the square picture of grey levels that a sequence is; None for what is not a picture."""
-
-    @property
-    def is_text(self) -> bool:
-        """True if sequences are text, which a language model can read."""
-        return self.tokenizer is not None
 
     def __call__(self, tokens: Tokens) -> list[str]:
         """Return one string per sequence."""
@@ -47,8 +43,7 @@ class Decoder:
         drawn = Text()
         for position, token in enumerate(tokens):
             style = "bold" if given and given[position] else "black on yellow" if changed and changed[position] else ""
-            drawn.append(self.piece(token), style)
-            drawn.append(self.after(position))
+            drawn.append(self.piece(token), style).append(self.after(position))
         return drawn
 
 

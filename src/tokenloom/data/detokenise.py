@@ -8,8 +8,7 @@ r"""Evaluation sets as their authors wrote them: the inverse of the tokenisation
 
 Rules delete white space and what the tokenisation added.  Beyond that ptb's N becomes 1 and its <unk> becomes ?, as the
 field has it, and lambada's quotation marks become straight.  Text without such marks is left unchanged, so that twice
-is once (except for ptb, whose ? is a mark).  A perplexity depends on all this: a figure must say which detokeniser it
-is for.
+is once (except for ptb, whose ? is a mark).  A perplexity depends on all this: a figure must name its detokeniser.
 """
 
 import re

@@ -28,8 +28,6 @@ class DigitsSource(Source):
     valid_fraction: float = 0.1
     """The part of scikit-learn's digits that is held out."""
 
-    is_image = True
-
     def __post_init__(self) -> None:
         if not 2 <= self.levels <= 256:
             raise ValueError(f"levels must be in 2..256, got {self.levels}")

@@ -14,6 +14,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from tokenloom.data.detokenise import Detokeniser
 from tokenloom.data.token_cache import digest
 from tokenloom.models.tokenizer import END_OF_TEXT
 from tokenloom.support.extras import optional
@@ -45,16 +46,20 @@ class HubText:
     train: str = "train"
     valid: str = "validation"
     exported: bool = False
+    detokeniser: Detokeniser = "none"
+    """The one that the field applies before it scores the data set."""
 
 
 HUB = {
-    "lm1b": HubText("billion-word-benchmark/lm1b", "plain_text", valid="test", exported=True),
+    "lm1b": HubText("billion-word-benchmark/lm1b", "plain_text", valid="test", exported=True, detokeniser="lm1b"),
     "openwebtext": HubText("Skylion007/openwebtext", train="train[:-100000]", valid="train[-100000:]"),
-    "wikitext": HubText("Salesforce/wikitext", "wikitext-103-raw-v1"),
-    "ptb": HubText("ptb-text-only/ptb_text_only", "penn_treebank", "sentence", exported=True),
+    "wikitext": HubText("Salesforce/wikitext", "wikitext-103-raw-v1", detokeniser="wikitext"),
+    "ptb": HubText("ptb-text-only/ptb_text_only", "penn_treebank", "sentence", exported=True, detokeniser="ptb"),
     "ag_news": HubText("fancyzhx/ag_news", valid="test"),
-    "lambada": HubText("cimec/lambada"),
-    "scientific_papers/pubmed": HubText("armanc/scientific_papers", "pubmed", "article", exported=True),
+    "lambada": HubText("cimec/lambada", detokeniser="lambada"),
+    "scientific_papers/pubmed": HubText(
+        "armanc/scientific_papers", "pubmed", "article", exported=True, detokeniser="scientific_papers"
+    ),
 }
 
 
@@ -93,15 +98,13 @@ def hub_corpus(name: str, split: str, title: str, directory: Path, hub_root: Pat
     entry = HUB[name]
     part = entry.train if split == "train" else entry.valid
     path = entry.path if hub_root is None else str(hub_root / entry.path)
-    library = optional("datasets", "text")
+    library, cache = optional("datasets", "text"), str(directory / "hub")
     files = {part: f"{entry.config}/{part}/*.parquet"} if entry.exported else None
     revision = "refs/convert/parquet" if entry.exported and hub_root is None else None
     config = None if entry.exported else entry.config
     try:
         with hub_or_cache(local=hub_root is not None):
-            table = library.load_dataset(
-                path, config, data_files=files, split=part, revision=revision, cache_dir=str(directory / "hub")
-            )
+            table = library.load_dataset(path, config, data_files=files, split=part, revision=revision, cache_dir=cache)
     except Exception as error:
         reason = " ".join(str(error).split())[:200]
         raise ValueError(

@@ -4,7 +4,7 @@ import hashlib
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from tokenloom.cells import Uniform
 from tokenloom.data.base import SOURCES, Dataset, Outline, Source
@@ -15,7 +15,7 @@ from tokenloom.support.checks import check_least
 
 def markov_chain(vocab_size: int, seed: int, sharpness: float = 2.0) -> tuple[Tensor, Tensor]:
     """Draw a random Markov chain: the law of its first token, and the transitions."""
-    generator = torch.Generator().manual_seed(seed)
+    generator = Generator().manual_seed(seed)
     logits = torch.randn(vocab_size + 1, vocab_size, generator=generator, dtype=torch.float64)
     laws = torch.softmax(sharpness * logits, -1)
     return laws[0], laws[1:]
@@ -49,10 +49,8 @@ class MarkovSource(Source):
 
     def load(self) -> Dataset:
         oracle = self.oracle()
-        train, valid = (
-            oracle.sample(count, torch.Generator().manual_seed(self.seed + offset)).to(torch.int16)
-            for count, offset in ((self.rows, 1), (self.valid_rows, 2))
-        )
+        draws = enumerate((self.rows, self.valid_rows), self.seed + 1)  # each with a seed of its own
+        train, valid = (oracle.sample(rows, Generator().manual_seed(seed)).to(torch.int16) for seed, rows in draws)
         key = (self.vocab_size, self.length, self.rows, self.valid_rows, self.seed)
         fingerprint, entropy = hashlib.sha256(repr(key).encode()).hexdigest(), oracle.entropy() / self.length
         name, decode = self.outline().name, numbers(self.vocab_size)

@@ -23,10 +23,8 @@ from tokenloom.support.words import nearest
 
 Packing = Literal["wrap", "sentences", "pad"]
 Item = TypeVar("Item", bound=Sized)
-BLOCK = 1 << 20
-"""Tokens that are gathered before rows are cut."""
-BATCH = 1 << 22
-"""Characters that are gathered before they are tokenised: a large text is never in memory as a whole."""
+BLOCK = 1 << 20  # tokens that are gathered before rows are cut
+BATCH = 1 << 22  # characters that are gathered before they are tokenised: a large text is never in memory as a whole
 
 
 def check_packing(packing: str, length: int) -> None:

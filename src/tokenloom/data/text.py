@@ -78,9 +78,7 @@ def load_text(
     """Return text as rows of tokens; without a validation text, the last `valid_fraction` of it is held out."""
     directory = cache or default_cache()
     check_packing(packing, length)
-    corpora = [
-        detokenised(corpus, detokeniser) for corpus in _corpora(train, valid, valid_fraction, directory, hub_root)
-    ]
+    corpora = [detokenised(each, detokeniser) for each in _corpora(train, valid, valid_fraction, directory, hub_root)]
     chosen = _tokenizer(tokenizer, corpora[0], directory)
     (rows, own), (held_out, other) = (token_rows(corpus, chosen, packing, length, directory) for corpus in corpora)
     name = str(train) if str(train) in HUB else Path(train).name
@@ -94,13 +92,11 @@ def detokenised(corpus: Corpus, name: Detokeniser) -> Corpus:
     return replace(corpus, key=digest(corpus.key, name), read=lambda: (detokenise(it, name) for it in corpus.read()))
 
 
-def token_rows(
-    corpus: Corpus, tokenizer: Tokenizer, packing: Packing, length: int, directory: Path
-) -> tuple[Tensor, str]:
+def token_rows(corpus: Corpus, tokenizer: Tokenizer, packing: Packing, length: int, folder: Path) -> tuple[Tensor, str]:
     """Return the rows of a corpus, from the cache if they are there, and the sha256 of their tokens."""
     key = digest(FORMAT, corpus.key, tokenizer.identity, packing, length)
-    rows = cached_rows(directory, key, length, partial(pack, corpus, tokenizer, packing, length))
-    return rows, stored_digest(directory, key)
+    rows = cached_rows(folder, key, length, partial(pack, corpus, tokenizer, packing, length))
+    return rows, stored_digest(folder, key)
 
 
 def _tokenizer(kind: str, corpus: Corpus, directory: Path) -> Tokenizer:
@@ -124,14 +120,16 @@ def _corpora(
     if valid is None and not is_hub(train):
         files = text_files(train)
         return own_splits(files) or _held_out(corpus_of(files, "the text"), fraction)
+    learned_from = corpus_at(train, "train", "the training text", directory, hub_root)
+    other = train if valid is None else valid
+    return _disjoint(learned_from, corpus_at(other, "valid", "the validation text", directory, hub_root))
 
-    def corpus(source: str | Path, split: str, name: str) -> Corpus:
-        if is_hub(source):
-            return hub_corpus(str(source), split, name, directory, hub_root)
-        return corpus_of(text_files(source), name)
 
-    learned_from = corpus(train, "train", "the training text")
-    return _disjoint(learned_from, corpus(train if valid is None else valid, "valid", "the validation text"))
+def corpus_at(source: str | Path, split: str, name: str, directory: Path, hub_root: Path | None = None) -> Corpus:
+    """Return a split of a data set of the Hub, or all documents of a local path."""
+    if is_hub(source):
+        return hub_corpus(str(source), split, name, directory, hub_root)
+    return corpus_of(text_files(source), name)
 
 
 def _disjoint(train: Corpus, valid: Corpus) -> tuple[Corpus, Corpus]:
@@ -159,10 +157,8 @@ def _held_out(corpus: Corpus, fraction: float) -> tuple[Corpus, Corpus]:
             return iter([next(corpus.read())[start:stop]])
         return islice(corpus.read(), start, stop)
 
-    return (
-        Corpus("the training text", digest(corpus.key, "before", cut), partial(part, None, cut)),
-        Corpus("the validation text", digest(corpus.key, "from", cut), partial(part, cut, None)),
-    )
+    before = Corpus("the training text", digest(corpus.key, "before", cut), partial(part, None, cut))
+    return before, Corpus("the validation text", digest(corpus.key, "from", cut), partial(part, cut, None))
 
 
 def is_hub(source: str | Path) -> bool:
@@ -172,10 +168,8 @@ def is_hub(source: str | Path) -> bool:
 
 def own_splits(files: list[Path]) -> tuple[Corpus, Corpus] | None:
     """Return files named train and valid (or validation), such as `train-0001.parquet`; others are left out."""
-    train, valid = (
-        [file for file in files if re.split(r"[._-]", file.name)[0] in words]
-        for words in (("train",), ("valid", "validation"))
-    )
+    first = {file: re.split(r"[._-]", file.name)[0] for file in files}
+    train, valid = ([file for file in files if first[file] in words] for words in (("train",), ("valid", "validation")))
     if not train or not valid:
         return None
     return _disjoint(corpus_of(train, "the training text"), corpus_of(valid, "the validation text"))

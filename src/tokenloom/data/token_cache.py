@@ -37,11 +37,9 @@ def digest(*parts: str | int | float) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
-def cached_rows(
-    directory: Path, key: str, length: int, build: Callable[[], Iterable[Ids]]
-) -> Int[Tensor, "rows length"]:
+def cached_rows(folder: Path, key: str, length: int, build: Callable[[], Iterable[Ids]]) -> Int[Tensor, "rows length"]:
     """Return the rows of a key, memory-mapped; `build` yields them in blocks [rows, length] if they are not cached."""
-    tokens, header = directory / f"{key}.tokens", directory / f"{key}.json"
+    tokens, header = folder / f"{key}.tokens", folder / f"{key}.json"
     if not _intact(tokens, header, length):
         with replacing(tokens, REMEDY) as partial, partial.open("wb") as file:
             for block in build():
@@ -54,9 +52,9 @@ def cached_rows(
     return torch.from_numpy(np.memmap(tokens, dtype="<i4", mode="c").reshape(-1, length))
 
 
-def stored_digest(directory: Path, key: str) -> str:
+def stored_digest(folder: Path, key: str) -> str:
     """Return the sha256 of cached tokens: of the content alone, whatever the key is made of."""
-    return str(json.loads((directory / f"{key}.json").read_text(encoding="utf-8"))["sha256"])
+    return str(json.loads((folder / f"{key}.json").read_text(encoding="utf-8"))["sha256"])
 
 
 def _header(tokens: Path, length: int) -> dict[str, Any]:

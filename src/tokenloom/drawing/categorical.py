@@ -42,9 +42,7 @@ def draw_where(logits: Logits, where: Flags, u: PerPosition) -> Int[Tensor, "pos
     row, column = where.nonzero(as_tuple=True)
     flagged = u[row, column]
     return by_chunks(
-        len(row),
-        logits.shape[-1],
-        lambda part: invert(probabilities(logits[row[part], column[part]]), flagged[part]),
+        len(row), logits.shape[-1], lambda part: invert(probabilities(logits[row[part], column[part]]), flagged[part])
     )
 
 

@@ -30,14 +30,13 @@ from tokenloom.support.hub import hub_or_cache
 
 @dataclass(frozen=True)
 class CausalLM:
-    """A model with its own tokenizer; `end` is the id that separates documents."""
+    """A model with its own tokenizer; the id `end` separates documents, and it reads at most `context` tokens."""
 
     name: str
     model: Any
     tokenizer: Any
     end: int | None
     context: int
-    """Longest sequence that it reads, in tokens."""
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the ids of every text, without any token added."""

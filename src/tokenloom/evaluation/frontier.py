@@ -21,9 +21,8 @@ from tokenloom.samplers.options import CORRECTOR, ON, SAMPLER, STEPS, SamplerOpt
 from tokenloom.support.checks import check_least
 from tokenloom.support.files import replacing, write_json
 
-TOP_P = (0.80, 0.85, 0.90, 0.92, 0.94, 0.96, 0.98, 1.00)
+TOP_P = (0.80, 0.85, 0.90, 0.92, 0.94, 0.96, 0.98, 1.00)  # the paper's grids
 BUDGETS = (8, 16, 32, 64, 128, 256, 512, 1024)
-"""The paper's grids."""
 
 
 @dataclass(frozen=True)
@@ -67,10 +66,8 @@ class Sweep:
         ]
         for setting in settings:
             setting.sampler_value()  # a wrong name or number is refused before anything is drawn
-        ours = [
-            Point(run, self.judge, "model", None, setting, seed, self.num)
-            for run, setting, seed in product(self.runs, settings, self.seeds)
-        ]
+        drawn = product(self.runs, settings, self.seeds)
+        ours = [Point(run, self.judge, "model", None, setting, seed, self.num) for run, setting, seed in drawn]
         origins: tuple[Origin, ...] = ("data", "shuffled data")
         return [*(Point(self.runs[0], self.judge, origin, self.data, num=self.num) for origin in origins), *ours]
 

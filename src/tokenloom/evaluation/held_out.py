@@ -18,27 +18,13 @@ from torch import Generator
 from tokenloom.data.base import SOURCES, Dataset, Outline, Source, trained_on
 from tokenloom.data.decoder import text
 from tokenloom.data.detokenise import Detokeniser
-from tokenloom.data.documents import HUB, corpus_of, hub_corpus, text_files
+from tokenloom.data.documents import HUB, text_files
 from tokenloom.data.packing import Packing, check_packing
-from tokenloom.data.text import TextSource, detokenised, is_hub, own_splits, token_rows
+from tokenloom.data.text import TextSource, corpus_at, detokenised, is_hub, own_splits, token_rows
 from tokenloom.data.token_cache import default_cache
 from tokenloom.models.opening import Run
 from tokenloom.models.tokenizer import Tokenizer
 from tokenloom.types import Flags, Tokens
-
-CHUNK = 1 << 16
-"""Rows converted and hashed at a time."""
-SLICE = "held_out.txt"
-"""Held-out text that a model folder may hold."""
-
-DETOKENISERS: dict[str, Detokeniser] = {
-    "wikitext": "wikitext",
-    "ptb": "ptb",
-    "lm1b": "lm1b",
-    "lambada": "lambada",
-    "scientific_papers/pubmed": "scientific_papers",
-}
-"""Detokenisers that the field applies before it scores these sets of the Hub."""
 
 
 @dataclass(frozen=True)
@@ -53,10 +39,9 @@ class TextOptions:
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """Everything that two figures must share to be comparable."""
+    """Everything that two figures must share to be comparable; `sha256` is that of all held-out tokens."""
 
     sha256: str
-    """Checksum of all held-out tokens."""
     sequences: int
     tokens: int
     length: int
@@ -72,11 +57,6 @@ class HeldOut:
     data: Dataset
     fingerprint: Fingerprint
 
-    @property
-    def name(self) -> str:
-        """The name of the data."""
-        return self.data.name
-
     def draw(self, count: int | None, generator: Generator) -> tuple[Tokens, Flags | None]:
         """Return at most `count` rows, evenly spread over all (all of them for None), and their given positions."""
         total = len(self.data.valid)
@@ -85,20 +65,9 @@ class HeldOut:
         wanted = total if count is None else min(count, total)
         return self.data.draw("valid", torch.arange(wanted) * total // wanted, generator)
 
-    def characters(self, rows: Tokens) -> int | None:
-        """Count the characters that the rows spell, ends of documents left out; None for data that is not text."""
-        tokenizer = self.data.tokenizer
-        if tokenizer is None:
-            return None
-        end = tokenizer.end_of_sequence
-        return sum(len(tokenizer.decode([token for token in row if token != end])) for row in rows.tolist())
-
 
 def held_out(run: Run, source: str | None = None, reading: TextOptions = TextOptions()) -> HeldOut:  # noqa: B008
-    """Return what the run held out, or another source in the run's own tokens.
-
-    Of the run's training text it is never more than the held-out part.
-    """
+    """Return what the run held out, or another source in its own tokens; of its training text only what it held out."""
     own = trained_on(run.model)
     if source is None:
         return _own(run, own, reading)
@@ -117,15 +86,15 @@ def _own(run: Run, own: Source | None, reading: TextOptions) -> HeldOut:
     """Return what the run held out, or the slice of it that came with the model."""
     if own is None:
         raise ValueError(f"{run.name} does not say what it was trained on; name the data with --data")
-    piece = run.folder / SLICE
+    piece = run.folder / "held_out.txt"
     try:
         found = _loaded(run, own)
         if _is_unchanged(run, found):
             return found
         marks = (found.data.fingerprint[:12], str(run.model.about.fingerprint)[:12])
         raise ValueError(
-            f"{found.name} here is not the data that {run.name} was trained on (its fingerprint is {marks[0]}, not "
-            f"{marks[1]}); name it with --data to score it as other data"
+            f"{found.data.name} here is not the data that {run.name} was trained on (its fingerprint is {marks[0]}, "
+            f"not {marks[1]}); name it with --data to score it as other data"
         )
     except ValueError:
         if not piece.is_file():
@@ -167,14 +136,9 @@ def text_rows(source: str, tokenizer: Tokenizer, length: int, reading: TextOptio
     """Return the held-out part of a folder or Hub data set, or the whole of a file, in rows of `length` tokens."""
     directory, packing = default_cache(), reading.packing or "wrap"
     check_packing(packing, length)
-    title = f"the text {source}"
-    if is_hub(source):
-        corpus = hub_corpus(source, "valid", title, directory, None)
-    else:
-        files = text_files(source)
-        splits = own_splits(files)
-        corpus = splits[1] if splits is not None else corpus_of(files, title)
-    detokeniser = reading.detokeniser or DETOKENISERS.get(source, "none")
+    splits = None if is_hub(source) else own_splits(text_files(source))
+    corpus = corpus_at(source, "valid", f"the text {source}", directory) if splits is None else splits[1]
+    detokeniser = reading.detokeniser or (HUB[source].detokeniser if source in HUB else "none")
     rows, key = token_rows(detokenised(corpus, detokeniser), tokenizer, packing, length, directory)
     name = source if source in HUB else Path(source).name
     return _marked(Dataset(name, tokenizer.vocab_size, rows, rows, key, text(tokenizer)), packing, detokeniser)
@@ -186,7 +150,7 @@ def _marked(data: Dataset, packing: str | None, detokeniser: str | None) -> Held
     if tokenizer is not None:
         described = f"{type(tokenizer).__name__.lower()}, {tokenizer.vocab_size:,} ids, {tokenizer.identity[:8]}"
     content = hashlib.sha256(repr(tuple(rows.shape)).encode())
-    for start in range(0, len(rows), CHUNK):
-        content.update(rows[start : start + CHUNK].numpy().astype(np.int32).tobytes())
+    for part in torch.split(rows, 1 << 16):  # a table may be larger than the memory
+        content.update(part.numpy().astype(np.int32).tobytes())
     about = (len(rows), rows.numel(), rows.shape[1], packing, described, detokeniser)
     return HeldOut(data, Fingerprint(content.hexdigest(), *about))

@@ -34,12 +34,10 @@ from tokenloom.types import Tokens
 
 @dataclass(frozen=True)
 class Scores:
-    """Likelihood of every sample under a judge."""
+    """Negative log-likelihood of every sample under a judge, and the number of its tokens that were scored."""
 
     nats: Float[Tensor, "batch"]
-    """Negative log-likelihood of each sample."""
     count: Int[Tensor, "batch"]
-    """Number of scored tokens of each sample."""
 
 
 class Judge(ABC):
@@ -65,24 +63,20 @@ JUDGES: Registry[Judge] = Registry("judge", "tokenloom.judges", "tokenloom.evalu
 
 @dataclass(frozen=True)
 class Rating:
-    """Generative perplexity never travels alone: with it go diversity, the judge and the sample size."""
+    """Generative perplexity never travels alone: with it go diversity, the judge, sample size and standard errors."""
 
     perplexity: float
-    """exp of `nats_per_token`."""
     nats_per_token: float
-    """The judge's nats over the tokens that it scored."""
+    """The judge's nats over the tokens that it scored; the perplexity is their exponential."""
     nats_error: float
-    """Standard error of `nats_per_token` over samples."""
     entropy: float
     """Mean unigram entropy of a sample, in nats of the samples' own tokens."""
     entropy_error: float
-    """Standard error of `entropy` over samples."""
     distinct_2: float
     """Share of different pairs among all pairs of neighbouring tokens."""
     judge: str
     samples: int
     judged_tokens: int
-    """Number of tokens that the judge scored."""
 
 
 def rate(judge: Judge, tokens: Tokens, decode: Decoder) -> Rating:
@@ -178,12 +172,9 @@ class OracleJudge(Judge):
 
     @classmethod
     def load(cls, name: str, source: Source | None) -> "OracleJudge":
-        oracle = None if source is None else source.oracle()
-        if oracle is None:
-            raise ValueError(
-                "the judge oracle needs data whose law is known, as markov; name a language model or a run"
-            )
-        return cls(oracle)
+        if source is not None and (oracle := source.oracle()) is not None:
+            return cls(oracle)
+        raise ValueError("the judge oracle needs data whose law is known, as markov; name a language model or a run")
 
     def score(self, tokens: Tokens, decode: Decoder) -> Scores:
         nats = -self.oracle.log_likelihood(tokens).double().cpu()
@@ -208,7 +199,7 @@ def _kind(name: str) -> type[Judge]:
 
 
 def _check_text(judge: str, decode: Decoder) -> None:
-    if not decode.is_text:
+    if decode.tokenizer is None:
         raise ValueError(
             f"{judge} is a language model and judges text, which these samples are not; name as --judge an "
             "autoregressive run (--method ar) on the same data, or oracle where the law of the data is known"

@@ -111,7 +111,7 @@ def evaluate_point(point: Point, folder: Path, batch: int = BATCH) -> Record:
     record = settings | asdict(rate(judged_by(point.judge, point.run), tokens, decode)) | run.provenance()
     record |= {
         "family": point.family,
-        "data": None if point.source == "model" else data_of(point.run, point.data).name,
+        "data": None if point.source == "model" else data_of(point.run, point.data).data.name,
         "distinct_1": distinct(tokens, 1),
         "distinct_3": distinct(tokens, min(3, tokens.shape[1])),
         "evaluations": evaluations,

@@ -19,6 +19,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
+from tokenloom.drawing.chunks import chunks
 from tokenloom.drawing.randomness import uniform
 from tokenloom.models.evaluating import evaluating
 from tokenloom.models.protocol import Model
@@ -97,9 +98,7 @@ def _sensitivities(model: Model, noisy: Noisy, effort: Effort, generator: Genera
     states = min(effort.substitutes, model.process.num_states)
     rows, at = torch.arange(count, device=device).repeat_interleave(positions.shape[1]), positions.flatten()
     found = []
-    each = max(1, effort.batch // states)
-    for start in range(0, len(rows), each):
-        part = slice(start, start + each)
+    for part in chunks(len(rows), states, effort.batch):
         choice = uniform((len(rows[part]), model.process.num_states), generator, device).argsort(-1)[:, :states]
         varied = substitute(noisy, rows[part], at[part], choice)
         state = varied.to(device if model.device is None else model.device)
@@ -138,7 +137,7 @@ def spread_of(laws: Float[Tensor, "pairs choices vocab"]) -> Float[Tensor, "pair
 @torch.inference_mode()
 def posterior_maps(
     model: Model, image: Int[Tensor, "pixels"], times: Sequence[float], generator: Generator | None = None
-) -> Float[Tensor, "columns times side side"]:
+) -> Float[Tensor, "4 times side side"]:
     """Corrupt a square image of grey levels to each time and read both posteriors, by conversion of one prediction.
 
     The columns are x_t, the mean grey level of the leave-one-out posterior and of the denoiser, and what a pixel's own

@@ -16,12 +16,11 @@ from tokenloom.evaluation.held_out import HeldOut, TextOptions, held_out, text_r
 from tokenloom.models.opening import Run
 from tokenloom.models.threads import fit_threads
 from tokenloom.models.tokenizer import Subwords
-from tokenloom.objectives.likelihood import ALONE, Likelihood, Workers, likelihood_of, nelbo
+from tokenloom.objectives.likelihood import Likelihood, Workers, likelihood_of, nelbo
 from tokenloom.objectives.time_integral import Times
 from tokenloom.support.checks import check_least
 
-Progress = Callable[[float], object]
-"""A callback with the share of the work that is done."""
+Progress = Callable[[float], object]  # is called with the share of the work that is done
 
 
 @dataclass(frozen=True)
@@ -66,15 +65,13 @@ class Cell:
         """Return everything as JSON."""
         nats, error = self.per_character or (None, None)
         return {
-            "data": {"name": self.held.name, "entropy": self.held.data.entropy} | asdict(self.held.fingerprint),
+            "data": {"name": self.held.data.name, "entropy": self.held.data.entropy} | asdict(self.held.fingerprint),
             "likelihood": self.likelihood.record(),
             "per_character": {"nats": nats, "standard_error": error},
         }
 
 
-def score_run(
-    run: Run, source: str | None, settings: Settings, on_progress: Progress, workers: Workers = ALONE
-) -> Cell:
+def score_run(run: Run, workers: Workers, source: str | None, settings: Settings, on_progress: Progress) -> Cell:
     """Score a run on its own or other held-out data; several processes share the rows."""
     data = held_out(run, source, settings.reading)
     generator = torch.Generator().manual_seed(settings.seed)
@@ -84,14 +81,11 @@ def score_run(
     fit_threads(run.model, min(len(x_0), settings.batch), x_0.shape[1])
     found = nelbo(run.model, x_0, *how, workers=workers, on_progress=on_progress)
     torch.set_num_threads(threads)  # the next run may be of another size
-    return Cell(data, found, data.characters(x_0))
+    return Cell(data, found, data.data.characters(x_0))
 
 
 def score_language_model(model: CausalLM, source: str | None, settings: Settings, on_progress: Progress) -> Cell:
-    """Score a causal language model on text in rows of its own tokens, each token given the row before it.
-
-    The first token of a row comes after the end of a document, where the tokenizer has one.
-    """
+    """Score a causal language model on text in rows of its own tokens, each token given the row before it."""
     if source is None:
         raise ValueError(f"{model.name} is a language model without data of its own; name the text with --data")
     tokenizer = Subwords(model.tokenizer.backend_tokenizer.to_str())
@@ -103,4 +97,4 @@ def score_language_model(model: CausalLM, source: str | None, settings: Settings
     nats = torch.stack([row.sum() for row in values])
     count = torch.tensor([len(row) for row in values], dtype=torch.float64)
     found = likelihood_of(nats, count, 1, "exact, causal language model", exact=True)
-    return Cell(data, found, data.characters(x_0))
+    return Cell(data, found, data.data.characters(x_0))

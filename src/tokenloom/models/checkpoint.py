@@ -30,8 +30,7 @@ class Checkpoint:
     """Named groups of tensors, and what else must be known to resume."""
 
     step: int
-    tensors: dict[str, dict[str, Tensor]]
-    """One safetensors file per group: model, ema, optimiser."""
+    tensors: dict[str, dict[str, Tensor]]  # one safetensors file per group: model, ema, optimiser
     state: dict[str, Any]
 
 

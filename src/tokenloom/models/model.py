@@ -106,8 +106,9 @@ class DiffusionModel(nn.Module, Generic[Predicted_co]):
 
     @property
     def linear_head(self) -> LinearHead | None:
-        """The head of a network that splits, if it is linear; else None."""
-        return self.call.linear_head
+        """The head of a network that splits, if it is a plain `nn.Linear` or has `is_linear`; else None."""
+        head: Any = self.call.inner.head if self.call.splits else None
+        return head if type(head) is nn.Linear or getattr(head, "is_linear", False) else None
 
     @checked
     def predict(self, noisy: Noisy) -> Predicted_co:

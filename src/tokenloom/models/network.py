@@ -49,9 +49,8 @@ LinearHead = nn.Linear | LinearMap
 
 def unwrapped(network: Any) -> Any:
     """Return the network inside compiled and data-parallel wrappers, or the network itself."""
-    if isinstance(network, nn.DataParallel | nn.parallel.DistributedDataParallel):
-        return unwrapped(network.module)
-    inner = getattr(network, "_orig_mod", None)
+    parallel = isinstance(network, nn.DataParallel | nn.parallel.DistributedDataParallel)
+    inner = network.module if parallel else getattr(network, "_orig_mod", None)
     return network if inner is None else unwrapped(inner)
 
 
@@ -104,12 +103,6 @@ class NetworkCall:
         head = self.inner.head
         logits: Tensor = compiled.call(head, None, features) if self.compiled else linear(head, features)
         return logits
-
-    @property
-    def linear_head(self) -> LinearHead | None:
-        """The head, if the network splits and the head is a plain `nn.Linear` or has `is_linear`; else None."""
-        head: Any = self.inner.head if self.splits else None
-        return head if type(head) is nn.Linear or getattr(head, "is_linear", False) else None
 
     def _arguments(self, shown: NetworkInput) -> tuple[tuple[Tensor, ...], dict[str, Tensor]]:
         if shown.evidence is not None:

@@ -83,9 +83,7 @@ class Run:
     def weights_digest(self) -> str:
         """The checksum that tells one model's weights from another's."""
         weights = self.folder / "model.safetensors"
-        if weights.is_file():
-            return file_sum(weights)
-        return str((self.model.about.origin or {}).get("sha256"))
+        return file_sum(weights) if weights.is_file() else str((self.model.about.origin or {}).get("sha256"))
 
     def randomness(self, seeds: Sequence[int]) -> RowGenerators:
         """Return one generator per seed, on the device of the model."""

@@ -28,7 +28,7 @@ from tokenloom.models.bundled import locate, suggestion, without_process
 from tokenloom.models.model import DiffusionModel
 from tokenloom.models.network import unwrapped
 from tokenloom.models.tensors import Budget, check_tensors, read_tensors
-from tokenloom.models.tokenizer import tokenizer_from_json
+from tokenloom.models.tokenizer_sources import tokenizer_from_json
 from tokenloom.models.unseen import alike
 from tokenloom.nn.base import NETWORKS, Network
 from tokenloom.noise import NOISES
@@ -44,8 +44,7 @@ from tokenloom.support.words import nearest
 FORMAT, OLDEST = 3, 2
 CONFIG, WEIGHTS, SUMS = "config.json", "model.safetensors", "sha256"
 KEYS = ("format", "process", "schedule", "predicts", "network", "tokenizer", "about", SUMS)
-PROCESS, CONSTANT = "process.", "constant."
-"""Prefixes of tensors that are not weights."""
+PROCESS, CONSTANT = "process.", "constant."  # prefixes of tensors that are not weights
 
 
 def save_model(model: DiffusionModel, folder: str | Path, weights: dict[str, Tensor] | None = None) -> None:

@@ -24,7 +24,6 @@ import numpy.typing as npt
 
 from tokenloom.support.extras import optional
 from tokenloom.support.files import write_text
-from tokenloom.support.reading import parse_json
 
 Ids = npt.NDArray[np.int32]
 
@@ -40,10 +39,8 @@ class Tokenizer(ABC):
 
     vocab_size: int
     end_of_sequence: int | None
-    start_of_sequence: int | None = None
-    """The token that opens a row, if the vocabulary has one."""
-    padding: int | None = None
-    """The token that fills a row, if the vocabulary has one."""
+    start_of_sequence: int | None = None  # the token that opens a row, if the vocabulary has one
+    padding: int | None = None  # the token that fills a row, if the vocabulary has one
 
     @abstractmethod
     def encode_batch(self, texts: Sequence[str], first: int = 1) -> list[Ids]:
@@ -136,10 +133,7 @@ def in_words(what: str) -> Iterator[None]:
 
 
 class Subwords(Tokenizer):
-    """A tokenizer of the library `tokenizers`, from the text of its tokenizer.json.
-
-    With `framed`, the network itself puts both ends around a sequence, so no token of the sequence is an end.
-    """
+    """A tokenizer of the library `tokenizers`, from the text of its tokenizer.json."""
 
     def __init__(self, serialized: str, framed: bool = False) -> None:
         library = optional("tokenizers", "text")
@@ -152,6 +146,7 @@ class Subwords(Tokenizer):
             raise ValueError("this tokenizer has no token")
         self.vocab_size = max(vocabulary.values()) + 1
         self.framed = framed
+        # A network that frames a sequence puts both ends around it itself, so no token of the sequence is an end.
         end = next((token for token in ENDS if token in vocabulary and not framed), None)
         self.end_of_sequence = None if end is None else vocabulary[end]
         self.start_of_sequence = vocabulary.get(STARTS.get(end or "", ""))
@@ -178,35 +173,11 @@ class Subwords(Tokenizer):
         return json.dumps({"kind": "subwords", "tokenizer": json.loads(self.backend.to_str()), **framed})
 
 
-def with_special_token(tokenizer: Tokenizer, token: str) -> Tokenizer:
-    """Return a subword tokenizer with one more token behind its own."""
-    if not isinstance(tokenizer, Subwords):
-        raise ValueError(f"only subword tokenizers take another token, got {type(tokenizer).__name__.lower()}")
-    grown = optional("tokenizers", "text").Tokenizer.from_str(tokenizer.backend.to_str())
-    grown.add_special_tokens([token])
-    return Subwords(grown.to_str())
-
-
-def cut_at_spaces(text: str, size: int) -> Iterator[str]:
-    """Yield pieces of at least `size` characters that the rules of GPT-2 and BERT never join.
-
-    GPT-2 splits a run of white space before its last character, so a cut there changes no token.
-    """
+def cut_at_spaces(text: str, size: int = PIECE) -> Iterator[str]:
+    """Yield pieces of at least `size` characters that the rules of GPT-2 and BERT never join."""
+    # GPT-2 splits a run of white space before its last character, so a cut there changes no token.
     start, boundary = 0, re.compile(r"[ \n](?=\S)")
     while len(text) > start + size and (found := boundary.search(text, start + size)) is not None:
         yield text[start : found.start()]
         start = found.start()
     yield text[start:]
-
-
-def tokenizer_from_json(text: str) -> Tokenizer:
-    """Build a tokenizer from `Tokenizer.to_json`, or from a plain tokenizer.json."""
-    stored = parse_json(text)
-    kind = stored.get("kind") if isinstance(stored, dict) else None
-    if kind == "characters" and isinstance(stored.get("alphabet"), str):
-        return Characters(stored["alphabet"])
-    if kind == "bytes":
-        return Bytes()
-    if kind == "subwords" or (isinstance(stored, dict) and "model" in stored):
-        return Subwords(json.dumps(stored.get("tokenizer") if kind else stored), stored.get("framed") is True)
-    raise ValueError(f"a stored tokenizer is of kind characters, bytes or subwords, got {kind!r}")

@@ -7,29 +7,31 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from tokenloom.models.tokenizer import (
-    END_OF_TEXT,
-    PIECE,
-    Bytes,
-    Characters,
-    Subwords,
-    Tokenizer,
-    cut_at_spaces,
-    in_words,
-    tokenizer_from_json,
-)
+from tokenloom.models.tokenizer import END_OF_TEXT, Bytes, Characters, Subwords, Tokenizer, cut_at_spaces, in_words
 from tokenloom.support.extras import optional
 from tokenloom.support.hub import hub_or_cache
-from tokenloom.support.reading import read_json, read_text
+from tokenloom.support.reading import parse_json, read_json, read_text
 from tokenloom.support.words import nearest
 
 KINDS = ("characters", "bytes", "bpe:N")
-FILES = ("tokenizer.json", "*vocab.json", "*vocab.txt")
-"""Patterns of the files that a folder may hold a tokenizer in."""
+FILES = ("tokenizer.json", "*vocab.json", "*vocab.txt")  # patterns of the files that hold the tokenizer of a folder
 HUB_NAME = r"\w[\w.-]*(/[\w.-]+)?"
 HUB_EXAMPLES = ("gpt2", "bert-base-uncased")
 BERT_SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 SMALLEST_BPE = 257  # the bytes and the end of text
+
+
+def tokenizer_from_json(text: str) -> Tokenizer:
+    """Build a tokenizer from `Tokenizer.to_json`, or from a plain tokenizer.json."""
+    stored = parse_json(text)
+    kind = stored.get("kind") if isinstance(stored, dict) else None
+    if kind == "characters" and isinstance(stored.get("alphabet"), str):
+        return Characters(stored["alphabet"])
+    if kind == "bytes":
+        return Bytes()
+    if kind == "subwords" or (isinstance(stored, dict) and "model" in stored):
+        return Subwords(json.dumps(stored.get("tokenizer") if kind else stored), stored.get("framed") is True)
+    raise ValueError(f"a stored tokenizer is of kind characters, bytes or subwords, got {kind!r}")
 
 
 def load_tokenizer(path: Path) -> Tokenizer:
@@ -109,7 +111,7 @@ def _train_byte_pairs(kind: str, texts: Iterable[str]) -> Tokenizer:
         initial_alphabet=sorted(library.pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
     )
-    tokenizer.train_from_iterator((piece for text in texts for piece in cut_at_spaces(text, PIECE)), trainer)
+    tokenizer.train_from_iterator((piece for text in texts for piece in cut_at_spaces(text)), trainer)
     return Subwords(tokenizer.to_str())
 
 

@@ -29,7 +29,6 @@ def warn_unseen(process: Process, about: About, length: int | None) -> None:
     warnings.warn(
         f"the network was trained with {what}; under {process.title} its predictions are defined, but untested: "
         f"measure them with tokenloom evaluate --process {process.name}",
-        UserWarning,
         stacklevel=3,
     )
 
@@ -50,9 +49,7 @@ def largest_evidence(process: Process, floor: float, length: int | None) -> floa
 
 
 def alike(process: Process, seen: Process) -> bool:
-    """Return whether both show a network the same kind of evidence: masked and transition times, uniform and coupled.
-
-    Under uniform noise `seen` may have another coupling, as long as `process` itself has no auxiliary variable.
-    """
+    """Return whether both show a network the same kind of evidence: masked and transition times, uniform, coupled."""
+    # Under uniform noise `seen` may have another coupling, as long as `process` itself has no auxiliary variable.
     in_between = process.uniform_noise and seen.uniform_noise and not process.lifted
     return process.name == seen.name or (process.all_or_nothing and seen.all_or_nothing) or in_between

@@ -15,8 +15,7 @@ from torch import Tensor, nn
 from tokenloom.support.registry import Registry
 
 Hidden = Float[Tensor, "batch length width"]
-Relations = Bool[Tensor, "kinds length length"]
-"""Flags of related positions, one table for each kind of relation."""
+Relations = Bool[Tensor, "kinds length length"]  # flags of related positions, one table for each kind of relation
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,8 @@ from tokenloom.nn.base import Hidden, Relations
 from tokenloom.nn.linear import Recomputed, is_plain
 
 Condition = Float[Tensor, "batch condition"] | None
-Sees = Bool[Tensor, "length keys"] | Literal["before"] | None
-"""The keys that a position sees: flags, those up to its own, or all."""
-Memory = Float[Tensor, "batch keys width"] | None
-"""What a position attends to in the place of its own sequence."""
+Sees = Bool[Tensor, "length keys"] | Literal["before"] | None  # keys a position sees: flags, up to its own, all
+Memory = Float[Tensor, "batch keys width"] | None  # what a position attends to in the place of its own sequence
 GELU = partial(F.gelu, approximate="tanh")
 
 
@@ -42,10 +40,7 @@ class Modulation(nn.Module):
 
 
 class Attention(nn.Module):
-    """Attention of a sequence to itself, or to a memory made of copies of it laid end to end.
-
-    `relations` adds sum_r bias[head, r] relations[r] to the scores.
-    """
+    """Attention of a sequence to itself, or to a memory made of copies of it laid end to end."""
 
     def __init__(self, width: int, heads: int, rotary: bool, relations: Relations | None) -> None:
         super().__init__()
@@ -80,7 +75,7 @@ class Attention(nn.Module):
         return tuple(part.view(*part.shape[:2], self.heads, head_width).transpose(1, 2) for part in parts)
 
     def _scores(self, sees: Sees, query: Tensor) -> Tensor | None:
-        """Build the table that is added to the scores, or that masks them; None where the kernel needs none."""
+        """Build what is added to the scores, sum_r bias[head, r] relations[r], or masks them; None without either."""
         if self.bias is None or self.relations is None:
             return None if isinstance(sees, str) else sees
         assert sees is None, "related positions see each other"
@@ -89,10 +84,7 @@ class Attention(nn.Module):
 
 
 class Block(nn.Module):
-    """Attention and an MLP of hidden size 4 width, each behind a gate that starts closed.
-
-    With `recompute` a backward pass computes the whole block again and keeps only its input.
-    """
+    """Attention and an MLP of hidden size 4 width, each behind a gate that starts closed."""
 
     def __init__(
         self, width: int, heads: int, condition: int | None, dropout: float, rotary: bool, relations: Relations | None
@@ -107,7 +99,7 @@ class Block(nn.Module):
         self.dropout, self.recompute = dropout, False
 
     def forward(self, x: Hidden, condition: Condition, sees: Sees = None, memory: Memory = None) -> Hidden:
-        if self.recompute and torch.is_grad_enabled():
+        if self.recompute and torch.is_grad_enabled():  # only x is kept, and a backward pass computes all of it again
             result: Tensor = checkpoint(self._transform, x, condition, sees, memory, use_reentrant=False)
             return result
         return self._transform(x, condition, sees, memory)

@@ -20,8 +20,7 @@ from tokenloom.nn.base import Hidden
 from tokenloom.types import Flags, PerPosition, PerRow, Tokens
 
 FREQUENCIES = 128
-FEATURES, SPACING = 15, 1.5
-"""The number of centres c and the distance between them."""
+FEATURES, SPACING = 15, 1.5  # the number of centres c and the distance between them
 
 
 class TimeEmbedding(nn.Module):
@@ -41,10 +40,7 @@ class TimeEmbedding(nn.Module):
 
 
 class TokenEmbedding(nn.Module):
-    """Tokens, with the optional conditions of a state.
-
-    The absorbing sequence U shares the table of x_t: [e(x_t), e(U), x_t = U] goes through an MLP, hidden size 4 width.
-    """
+    """Tokens, given positions, and U in the same table: [e(x_t), e(U), x_t = U] through an MLP, hidden size 4 width."""
 
     def __init__(self, num_states: int, width: int, absorbing: bool, given: bool) -> None:
         super().__init__()
@@ -79,10 +75,9 @@ class EvidenceEmbedding(nn.Module):
         self.table = nn.Embedding(num_tokens, width)
         self.gate = nn.Linear(FEATURES, width, bias=False)
         self.level = nn.Linear(FEATURES, width)
-        nn.init.normal_(self.table.weight, std=0.02)
         nn.init.constant_(self.gate.weight, 1 / FEATURES)
-        nn.init.normal_(self.level.weight, std=0.02)
-        nn.init.normal_(self.level.bias, std=0.02)
+        for weights in (self.table.weight, self.level.weight, self.level.bias):
+            nn.init.normal_(weights, std=0.02)
 
     def forward(self, tokens: Tokens, evidence: PerPosition) -> Hidden:
         phi = evidence_features(evidence).to(self.table.weight.dtype)
@@ -99,5 +94,4 @@ class LevelEmbedding(nn.Module):
         self.mlp = nn.Sequential(nn.Linear(FEATURES, dim), nn.SiLU(), nn.Linear(dim, dim))
 
     def forward(self, evidence: PerPosition) -> Float[Tensor, "batch dim"]:
-        phi = evidence_features(evidence).mean(1)
-        return F.silu(self.mlp(phi.to(next(self.parameters()).dtype)))
+        return F.silu(self.mlp(evidence_features(evidence).mean(1).to(next(self.parameters()).dtype)))

@@ -22,6 +22,7 @@ from tokenloom.nn.base import Hidden, Network, NetworkOptions, Task
 from tokenloom.support.extras import optional
 from tokenloom.types import PerRow, Tokens
 
+Forbidden = Bool[Tensor, "vocab"]  # flags of the ids that are never predicted
 DROPPED = {
     "architectures", "attn_implementation", "auto_map", "dtype", "experts_implementation", "name_or_path",
     "quantization_config", "torch_dtype", "torchscript", "transformers_version", "use_cache",
@@ -33,8 +34,7 @@ DROPPED = {
 class PretrainedConfig:
     """The config of a network of the library transformers."""
 
-    architecture: dict[str, Any]
-    """Its own config.json, with its `model_type`."""
+    architecture: dict[str, Any]  # its own config.json, with its `model_type`
     length: int | None = field(default=None, kw_only=True)
     """The longest sequence, where it is shorter than what the network has positions for."""
 
@@ -69,11 +69,10 @@ class PretrainedHead(nn.Module):
     own_weight: Tensor | None
     own_bias: Tensor | None
 
-    def __init__(self, weight: Tensor, bias: Tensor | None, table: nn.Module, forbidden: Bool[Tensor, "vocab"]) -> None:
+    def __init__(self, weight: Tensor, bias: Tensor | None, table: nn.Module, forbidden: Forbidden) -> None:
         super().__init__()
         tied = weight is getattr(table, "weight", None)
-        self.own_weight = None if tied else weight
-        self.own_bias = bias
+        self.own_weight, self.own_bias = None if tied else weight, bias
         self._tied: tuple[Any, ...] = (table,) if tied else ()  # in a tuple it is not a part of the head: saved once
         barrier = torch.zeros_like(forbidden, dtype=weight.dtype).masked_fill(forbidden, -torch.inf)
         self.register_buffer("barrier", barrier, persistent=False)
@@ -97,32 +96,23 @@ class PretrainedHead(nn.Module):
 class Pretrained(Network):
     """A network of the library transformers; a subclass says how it reads tokens.
 
-    Args:
-        config: The architecture, and the longest sequence.
-        forbidden: Flags of the ids that are never predicted.
-        pretrained: The network with its weights; built with random ones if None.
+    The ids that `forbidden` flags are never predicted; `pretrained` brings the weights, which else are random.
     """
 
     Config = PretrainedConfig
     Options = PretrainedOptions
-    auto: ClassVar[str]
-    """The class of transformers that builds the network from its config."""
+    auto: ClassVar[str]  # the class of transformers that builds the network from its config
 
     timeless = True
     config: PretrainedConfig
     head: PretrainedHead
-    read: Callable[[Tokens], Hidden]
-    """Compute the features at every token: the network without its last map."""
+    read: Callable[[Tokens], Hidden]  # the features at every token: the network without its last map
 
-    def __init__(
-        self, config: PretrainedConfig, forbidden: Bool[Tensor, "vocab"], pretrained: nn.Module | None = None
-    ) -> None:
+    def __init__(self, config: PretrainedConfig, forbidden: Forbidden, pretrained: nn.Module | None = None) -> None:
         super().__init__(config)
-        K = config.vocab_size
-        if forbidden.shape != (K,) or bool(forbidden.all()):
-            raise ValueError(
-                f"forbidden must flag some but not all of {K} ids, got {int(forbidden.sum())} flags of {len(forbidden)}"
-            )
+        K, flags = config.vocab_size, int(forbidden.sum())
+        if forbidden.shape != (K,) or flags == K:
+            raise ValueError(f"forbidden must flag some but not all of {K} ids, got {flags} flags of {len(forbidden)}")
         self.body: Any = build_pretrained(config.architecture, self.auto) if pretrained is None else pretrained
         self.head = split_head(self.body, forbidden)
         self.num_states = self.num_outputs = K
@@ -159,10 +149,8 @@ def build_pretrained(architecture: Mapping[str, Any], auto: str) -> Any:
                 raise
             return builder.from_config(config, attn_implementation="eager").eval()
     except Exception as error:
-        reason = " ".join(str(error).split())[:200]
-        raise ValueError(
-            f"transformers {library.__version__} cannot build a network of type {kind!r}: {reason}"
-        ) from error
+        sentence = f"transformers {library.__version__} cannot build a network of type {kind!r}"
+        raise ValueError(f"{sentence}: {' '.join(str(error).split())[:200]}") from error
 
 
 def longest_sequence(config: Any, asked: int | None, lost: int = 0) -> int:
@@ -175,7 +163,7 @@ def longest_sequence(config: Any, asked: int | None, lost: int = 0) -> int:
     return positions - lost if asked is None else asked
 
 
-def split_head(model: Any, forbidden: Bool[Tensor, "vocab"]) -> PretrainedHead:
+def split_head(model: Any, forbidden: Forbidden) -> PretrainedHead:
     """Take the last linear map out of a network, which then gives features where it gave logits."""
     decoder = model.get_output_embeddings()
     if not isinstance(decoder, nn.Linear):

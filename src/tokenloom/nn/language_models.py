@@ -26,10 +26,8 @@ from tokenloom.types import Tokens
 class MaskedLMConfig(PretrainedConfig):
     """A masked language model and the frame it is shown text in."""
 
-    first: int | None = None
-    """The id before every sequence, such as [CLS]; none where it was trained without."""
-    last: int | None = None
-    """The id behind every sequence, such as [SEP]."""
+    first: int | None = None  # the id before every sequence, such as [CLS]; none where it was trained without
+    last: int | None = None  # the id behind every sequence, such as [SEP]
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -76,8 +74,7 @@ class MaskedLM(Pretrained):
 class BidirectionalConfig(PretrainedConfig):
     """A causal architecture and how its outputs are aligned."""
 
-    shift: bool = False
-    """Read the prediction for l from the output at l - 1."""
+    shift: bool = False  # read the prediction for l from the output at l - 1
 
 
 @NETWORKS.register("bidirectional-lm")

@@ -19,8 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-FEW, LARGE = 16, 4096
-"""Most rows and least outputs for which W x^T pays: with more rows the two take equally long."""
+FEW, LARGE = 16, 4096  # most rows and least outputs for which W x^T pays: with more rows the two take equally long
 
 
 def is_plain(layer: nn.Module, kind: type[nn.Module]) -> bool:
@@ -31,23 +30,16 @@ def is_plain(layer: nn.Module, kind: type[nn.Module]) -> bool:
 
 def linear(layer: nn.Module, rows: Tensor) -> Tensor:
     """Apply a layer to some rows; few rows of a large plain linear layer on the CPU take the fast way."""
-    if (
-        not isinstance(layer, nn.Linear)
-        or not is_plain(layer, nn.Linear)
-        or layer.out_features < LARGE
-        or not 0 < len(rows) <= FEW
-        or rows.device.type != "cpu"
-        or rows.dtype != layer.weight.dtype
-        or torch.is_grad_enabled()
-        or torch.is_autocast_enabled("cpu")
-    ):
-        result: Tensor = layer(rows)
-        return result
-    several = rows if len(rows) > 1 else rows.expand(2, -1)
-    product = (
-        layer.weight @ several.T if layer.bias is None else torch.addmm(layer.bias[:, None], layer.weight, several.T)
-    )
-    return product.T[: len(rows)].contiguous()
+    few = 0 < len(rows) <= FEW and rows.device.type == "cpu"
+    recorded = torch.is_grad_enabled() or torch.is_autocast_enabled("cpu")
+    if few and not recorded and isinstance(layer, nn.Linear) and is_plain(layer, nn.Linear):
+        weight, bias = layer.weight, layer.bias
+        if layer.out_features >= LARGE and rows.dtype == weight.dtype:
+            several = rows if len(rows) > 1 else rows.expand(2, -1)
+            product = weight @ several.T if bias is None else torch.addmm(bias[:, None], weight, several.T)
+            return product.T[: len(rows)].contiguous()
+    result: Tensor = layer(rows)
+    return result
 
 
 @dataclass(frozen=True)
@@ -74,16 +66,14 @@ class Recomputed:
 
 class _RecomputedLinear(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any, weight: Tensor, bias: Tensor | None, function: Callable[..., Tensor], *inputs: Tensor
-    ) -> Tensor:
-        ctx.function, ctx.bias_dtype = function, None if bias is None else bias.dtype
+    def forward(ctx: Any, weight: Tensor, bias: Tensor | None, f: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
+        ctx.f, ctx.bias_dtype = f, None if bias is None else bias.dtype
         ctx.autocast, device = nullcontext, weight.device.type
         if torch.amp.is_autocast_available(device):  # the backward pass computes in the precision of this one
             current = torch.get_autocast_dtype(device), torch.is_autocast_enabled(device)
             ctx.autocast = partial(torch.autocast, device, *current)
         ctx.save_for_backward(weight, *inputs)
-        return F.linear(function(*inputs), weight, bias)
+        return F.linear(f(*inputs), weight, bias)
 
     @staticmethod
     @once_differentiable
@@ -92,14 +82,10 @@ class _RecomputedLinear(torch.autograd.Function):
         leaves = [part.detach().requires_grad_(part.requires_grad) for part in inputs]
         wanted = [leaf for leaf in leaves if leaf.requires_grad]
         with torch.enable_grad(), ctx.autocast():
-            computed = ctx.function(*leaves)
+            computed = ctx.f(*leaves)
         flat, read = slope.flatten(0, -2), computed.detach().flatten(0, -2).to(slope.dtype)
         back = (slope @ weight.to(slope.dtype)).to(computed.dtype)
         found = iter(torch.autograd.grad(computed, wanted, back) if wanted else ())
+        to_weight = (flat.T @ read).to(weight.dtype) if ctx.needs_input_grad[0] else None
         to_bias = None if ctx.bias_dtype is None else flat.sum(0).to(ctx.bias_dtype)
-        return (
-            (flat.T @ read).to(weight.dtype) if ctx.needs_input_grad[0] else None,
-            to_bias,
-            None,
-            *(next(found) if leaf.requires_grad else None for leaf in leaves),
-        )
+        return to_weight, to_bias, None, *(next(found) if leaf.requires_grad else None for leaf in leaves)

@@ -20,11 +20,7 @@ from tokenloom.support.typed import check_type
 class DiT(Transformer):
     """The diffusion transformer of the field (DDiT): rotary positions, adaLN on the time, a head that starts at zero.
 
-    Every position sees every position.
-
-    Args:
-        config: Size and conditions.
-        relations: Flags of related positions, such as those of `grid_relations`; each kind learns an attention bias.
+    Every position sees every position; each kind of `relations`, as of a grid's cells, learns an attention bias.
     """
 
     takes_relations = True

@@ -61,10 +61,9 @@ class TransformerConfig:
     def __post_init__(self) -> None:
         check_fields(self)
         check_least(self, vocab_size=1, num_states=1, length=1, width=1, depth=1, heads=1, condition=1, loops=1)
-        if not self.vocab_size <= self.num_states <= self.vocab_size + 1:
-            raise ValueError(
-                f"num_states must be {self.vocab_size} or, with a mask, {self.vocab_size + 1}, got {self.num_states}"
-            )
+        K = self.vocab_size
+        if self.num_states not in (K, K + 1):
+            raise ValueError(f"num_states must be {K} or, with a mask, {K + 1}, got {self.num_states}")
         if self.fewest_loops is not None and not 1 <= self.fewest_loops <= self.loops:
             raise ValueError(f"fewest_loops must be in 1..{self.loops}, the loops, got {self.fewest_loops}")
         if not 0 <= self.dropout < 1:
@@ -134,18 +133,15 @@ class Transformer(Network):
         self.length, self.num_states, self.num_outputs = config.length, config.num_states, config.vocab_size
         self.timeless, self.marks_given, self.reads_absorbing = not config.time, config.given, config.absorbing
         self.reads_evidence, self.clock = config.conditioning == "evidence", config.clock
-        condition = config.condition if config.time else None
-        self.embedding: nn.Module
-        self.time: TimeEmbedding | LevelEmbedding | None = None
         if self.reads_evidence:
-            self.embedding = EvidenceEmbedding(config.vocab_size, config.width)
-            self.time = LevelEmbedding(config.condition) if config.time else None
+            self.embedding: nn.Module = EvidenceEmbedding(config.vocab_size, config.width)
+            self.time: TimeEmbedding | LevelEmbedding | None = LevelEmbedding(config.condition) if config.time else None
         else:
             self.embedding = TokenEmbedding(config.num_states, config.width, config.absorbing, config.given)
             limits = config.time_least, config.time_most
             self.time = TimeEmbedding(config.condition, config.time_scale, limits) if config.time else None
         self.norm = nn.LayerNorm(config.width, bias=False)
-        self.modulation = Modulation(condition, config.width, 2)
+        self.modulation = Modulation(config.condition if config.time else None, config.width, 2)
         head = nn.Linear(config.width, config.vocab_size)
         nn.init.zeros_(head.weight)
         nn.init.zeros_(head.bias)
@@ -193,7 +189,5 @@ class Transformer(Network):
 
     def _blocks(self, depth: int, relations: Relations | None = None) -> nn.ModuleList:
         config = self.config
-        condition = config.condition if config.time else None
-        return nn.ModuleList(
-            Block(config.width, config.heads, condition, config.dropout, config.rotary, relations) for _ in range(depth)
-        )
+        sizes = config.width, config.heads, config.condition if config.time else None
+        return nn.ModuleList(Block(*sizes, config.dropout, config.rotary, relations) for _ in range(depth))

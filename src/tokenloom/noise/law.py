@@ -166,7 +166,6 @@ class MaskOrUniformLaw(Law):
     share: Float[Tensor, "batch 1"]
     """The mass of the mask in each row."""
     mask: int
-    """Its id."""
     vocab_size: int
     """K, the mask not counted where it lies outside."""
 

@@ -78,12 +78,10 @@ def divergence_of_step(prediction: Posterior, x_0: Tokens, noisy: Noisy, s: PerR
 
 def _any(prediction: Posterior, x_0: Tokens, noisy: Noisy, s: PerRow, process: Process) -> PerPosition:
     """Compare both bridges over all states, at the positions that x_t does not reveal."""
-    local, posterior, where = open_positions(prediction, noisy, process)
-    rows = where.nonzero()[:, 0]
-    model, exact = (bridge(process, local, s[rows], end).dense() for end in (posterior, x_0[where].unsqueeze(1)))
+    at, local, posterior = open_positions(prediction, noisy, process)
+    model, exact = (bridge(process, local, s[at.row], end).dense() for end in (posterior, at.take(x_0)))
     terms = torch.where(exact > 0, torch.xlogy(exact, exact) - exact * model.clamp(min=1e-300).log(), 0)
-    blank = torch.zeros(noisy.tokens.shape, device=terms.device, dtype=terms.dtype)
-    return blank.masked_scatter(where, terms.sum(-1))
+    return at.put(torch.zeros_like(x_0, dtype=terms.dtype), terms.sum(-1))
 
 
 def _one_way(prediction: Posterior, x_0: Tokens, noisy: Noisy, alpha_s: Alpha, process: Process) -> PerPosition:

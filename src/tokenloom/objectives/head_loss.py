@@ -62,24 +62,15 @@ def training_loss(
     given: Flags | None = None,
     weights: PerPosition | None = None,
 ) -> Loss:
-    """Corrupt, predict and score a batch.
+    """Corrupt, predict and score a batch; call `backward()` on the `mean` of what is returned.
 
     The noisy state is made where `x_0` lies and moved to where the model is.
 
     Args:
-        model: The model to train.
-        objective: What to minimise.
-        x_0: Clean tokens.
         t: The time of each row, in [0, 1]; for a bound, uniform numbers.
         generator: The source of random numbers, on the device of `x_0`; PyTorch's global generator if None.
         given: Flags of the positions that stay clean and do not count.
         weights: The weights of the mean; by default equal over the free positions.
-
-    Returns:
-        The loss; call `backward()` on its `mean`.
-
-    Raises:
-        ValueError: If the objective cannot train this model, or a tensor does not fit.
     """
     process = model.process
     objective.check(process, model.predicts, model.hollow)

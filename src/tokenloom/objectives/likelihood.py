@@ -37,10 +37,6 @@ from tokenloom.support.words import counted
 from tokenloom.types import Flags, PerRow, Tokens
 
 Work = Callable[[Model], Tensor]
-NUMBERS = 64
-"""Bytes that are kept for every time of every row."""
-RowNoise = Callable[[list[int], torch.device], Randomness]
-"""Makes the noise of some rows from their seeds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,8 +85,7 @@ class Likelihood:
 
 @dataclass(frozen=True)
 class Workers:
-    """The rank of this process and the number of processes, the sum of a tensor over all of them, and the way to call a
-    model in parts."""
+    """One of `count` processes: its rank, the sum of a tensor over all, and the way to call a model in parts."""
 
     rank: int = 0
     count: int = 1
@@ -130,25 +125,19 @@ def nelbo(
     batch: int = 64,
     given: Flags | None = None,
     workers: Workers = ALONE,
-    row_noise: RowNoise = RowGenerators,
+    row_noise: Callable[[list[int], torch.device], Randomness] = RowGenerators,
     on_progress: Callable[[float], object] = lambda share: None,
 ) -> Likelihood:
     """Estimate the negative log-likelihood of the free positions of `x_0`, or its bound.
 
     Args:
-        model: The model to score with.
-        x_0: Clean tokens.
         samples: Times per sequence.
-        times: The way times are drawn: `stratified` or `antithetic`.
         generator: The seed of times and noise is drawn from it; PyTorch's global generator if None.
         batch: Rows per network call; no figure depends on it.
         given: Flags of the positions that stay clean and do not count.
         workers: The share of the work that this process does, where several run.
         row_noise: Makes the noise of some rows from their seeds.
         on_progress: Receives the share of the work that is done, after every call.
-
-    Raises:
-        ValueError: If the model has no bound, or an argument does not fit it.
     """
     _check(x_0, samples, batch)
     process, count = model.process, len(x_0)
@@ -241,4 +230,4 @@ def _check(x_0: Tensor, samples: int, batch: int) -> None:
         if value < 1:
             raise ValueError(f"{name} must be at least 1, got {value}")
     what = f"scoring {counted(len(x_0), 'row')} at {counted(samples, 'time')} each"
-    check_memory(NUMBERS * len(x_0) * samples, what, "lower samples")
+    check_memory(64 * len(x_0) * samples, what, "lower samples")  # bytes that are kept for every time of every row

@@ -13,6 +13,7 @@ from typing import ClassVar
 
 import torch
 
+from tokenloom.couplings.base import Timed
 from tokenloom.drawing.randomness import Randomness
 from tokenloom.objectives.finite_step import divergence_of_step
 from tokenloom.posteriors import Posterior, Score
@@ -52,12 +53,9 @@ class PriorTerm:
 
     def per_token(self, prediction: Posterior, x_0: Tokens, noisy: Noisy, process: Process) -> PerPosition:
         """Return the second form above, at a state that `state` made."""
-        end = torch.ones_like(noisy.t)
-        if isinstance(noisy.aux, torch.Tensor) and noisy.aux.is_floating_point():
-            start = noisy  # which tokens are lost is known, and all are
-        else:
-            start = replace(noisy, t=process.time_at(noisy.alpha_t))  # level 0 lies after t = 1
-        return divergence_of_step(prediction, x_0, start, end, process)
+        if not isinstance(process.coupling, Timed):  # else it is known that all tokens are lost
+            noisy = replace(noisy, t=process.time_at(noisy.alpha_t))  # level 0 lies after t = 1
+        return divergence_of_step(prediction, x_0, noisy, torch.ones_like(noisy.t), process)
 
 
 def needs_no_network(process: Process) -> bool:

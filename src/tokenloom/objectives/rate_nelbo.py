@@ -32,11 +32,9 @@ class RateNELBO(Objective):
 
     def per_token(self, prediction: Posterior, x_0: Tokens, noisy: Noisy, process: Process) -> PerPosition:
         inner, inside = interior(noisy)
-        local, posterior, where = open_positions(prediction, inner, process)
-        model = reverse_rates(process, local, posterior).off_diagonal()
-        exact = reverse_rates(process, local, x_0[where].unsqueeze(1)).off_diagonal()
+        at, local, posterior = open_positions(prediction, inner, process)
+        model, exact = (reverse_rates(process, local, end).off_diagonal() for end in (posterior, at.take(x_0)))
         possible = exact > 0
         log_ratio = torch.where(possible, exact, 1).log() - torch.where(possible, model, 1).clamp(min=1e-300).log()
         loss = (model - exact + exact * log_ratio).sum(-1)
-        blank = torch.zeros(noisy.tokens.shape, device=loss.device, dtype=loss.dtype)
-        return torch.where(inside, blank.masked_scatter(where, loss), 0)
+        return torch.where(inside, at.put(torch.zeros_like(x_0, dtype=loss.dtype), loss), 0)

@@ -19,8 +19,8 @@ from torch.autograd.function import FunctionCtx, once_differentiable
 from tokenloom.drawing.log_space import log_total
 from tokenloom.posteriors import Denoiser, LeaveOneOut, OverTokens, Posterior, Score, as_posterior, convert_at
 from tokenloom.process import Process
-from tokenloom.state import Noisy
-from tokenloom.types import Flags, PerPosition, Tokens
+from tokenloom.state import Noisy, Positions
+from tokenloom.types import PerPosition, Tokens
 
 LIMIT = 60.0
 """exp of it is far from overflow, and log(1 + exp(x)) = x beyond it."""
@@ -158,10 +158,10 @@ class _SumSoftplus(torch.autograd.Function):
         return to_rows, to_rows.sum(-1, keepdim=True)
 
 
-def open_positions(prediction: Posterior, noisy: Noisy, process: Process) -> tuple[Noisy, OverTokens, Flags]:
+def open_positions(prediction: Posterior, noisy: Noisy, process: Process) -> tuple[Positions, Noisy, OverTokens]:
     """Take the positions whose clean token x_t leaves open, each as a sequence of its own, and what a step takes."""
-    where = process.evidence(noisy).isfinite()
+    at = Positions.of(process.evidence(noisy).isfinite())
     values = prediction.log_ratios if isinstance(prediction, Score) else prediction.logits  # type: ignore[attr-defined]
-    local = noisy.positions(where)
-    posterior = as_posterior(values[where].unsqueeze(1), type(prediction))
-    return local, convert_at(posterior, process.step_representation(type(prediction)), local, process), where
+    local = noisy.positions(at)
+    posterior = as_posterior(values[at.row, at.column].unsqueeze(1), type(prediction))
+    return at, local, convert_at(posterior, process.step_representation(type(prediction)), local, process)

@@ -42,12 +42,15 @@ Self = TypeVar("Self", bound="ExactModel")
 
 
 class ExactModel(ABC, Generic[Predicted_co]):
-    """A model whose predictions are exact, without a network."""
+    """A model whose predictions are exact, without a network; a `schedule` replaces that of the process."""
 
     hollow = causal = timeless = False
     marks_given = True
     linear_head = tokenizer = None
     about = About()
+
+    table: Tensor
+    """The tensor whose dtype and device the oracle computes with."""
 
     def __init__(self, length: int, process: Process, schedule: Schedule | None, predicts: type[Posterior]) -> None:
         check_representation(predicts)
@@ -104,11 +107,6 @@ class ExactModel(ABC, Generic[Predicted_co]):
         other.process = process
         return other
 
-    @property
-    @abstractmethod
-    def table(self) -> Tensor:
-        """The tensor whose dtype and device the oracle computes with."""
-
     @abstractmethod
     def _leave_one_out(self, evidence: Logits) -> Logits:
         """Return log nu, up to a constant per position, from log q(x_t^l | x_0^l = k)."""
@@ -155,14 +153,7 @@ def check_distribution(name: str, probabilities: Tensor) -> None:
 
 
 class Oracle(ExactModel[Predicted_co]):
-    """Any p_0, as a table of shape [K] * L, by enumeration.
-
-    Args:
-        p0: The probability of every sequence, [K, ..., K] with one dimension per position.
-        process: The process to denoise.
-        schedule: Replaces that of the process.
-        predicts: The representation of the predictions.
-    """
+    """Any p_0, as a table of the probability of every sequence, [K] * L with one dimension per position."""
 
     @checked
     def __init__(
@@ -178,13 +169,9 @@ class Oracle(ExactModel[Predicted_co]):
                 f"p0 must have shape [K] * L with K = {process.vocab_size} as in the process, got {list(p0.shape)}"
             )
         check_distribution("p0", p0.flatten())
-        self.p0 = p0
+        self.p0 = self.table = p0
         for axis in range(p0.ndim):
             self._check_mask_unused(p0.movedim(axis, -1))
-
-    @property
-    def table(self) -> Tensor:
-        return self.p0
 
     def _leave_one_out(self, evidence: Logits) -> Logits:
         batch, places, rows = len(evidence), range(self.length), []

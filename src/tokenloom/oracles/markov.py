@@ -26,16 +26,7 @@ from tokenloom.types import Logits, PerRow, Tokens
 
 
 class MarkovOracle(ExactModel[Predicted_co]):
-    """p_0(x) = initial[x^1] prod_l transition[x^l, x^{l+1}].
-
-    Args:
-        initial: The law of the first token.
-        transition: Row k is the law of what follows token k.
-        length: Positions of a sequence.
-        process: The process to denoise.
-        schedule: Replaces that of the process.
-        predicts: The representation of the predictions.
-    """
+    """p_0(x) = initial[x^1] prod_l transition[x^l, x^{l+1}]; row k of `transition` is the law of what follows k."""
 
     @checked
     def __init__(
@@ -60,12 +51,8 @@ class MarkovOracle(ExactModel[Predicted_co]):
             raise ValueError("initial and transition must have the same dtype and device")
         check_distribution("initial", initial)
         check_distribution("transition", transition)
-        self.initial, self.transition = initial, transition
+        self.initial, self.transition, self.table = initial, transition, initial
         self._check_mask_unused(self._marginals())
-
-    @property
-    def table(self) -> Tensor:
-        return self.initial
 
     def _leave_one_out(self, evidence: Logits) -> Logits:
         steps = torch.stack([self.transition, self.transition.T])

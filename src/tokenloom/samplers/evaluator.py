@@ -17,6 +17,7 @@ and what must be known of the network's output is gathered on the device and ask
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TypeVar
 
 import torch
@@ -103,14 +104,13 @@ class Stopping:
 
 
 class Evaluator:
-    """A model with its truncation, and the evaluations of each of `batch` rows.
+    """A model with the truncation of every prediction, and the evaluations of each of `batch` rows.
 
     Args:
         model: The model to evaluate.
-        truncation: The truncation of every prediction; None keeps all.
+        truncation: The truncation; None keeps all.
         batch: The number of rows.
         stopping: The rows that are done already, where a run stops early.
-        asks: True if the host may ask for values on the way; by default on a CPU alone.
         checks: True if states and flags are checked; a run, which makes them itself, needs no check.
     """
 
@@ -121,7 +121,6 @@ class Evaluator:
         truncation: Truncation | None,
         batch: int,
         stopping: Stopping | None = None,
-        asks: bool | None = None,
         checks: bool = True,
     ) -> None:
         check_memory(8 * batch, f"a batch of {batch} rows", "evaluate fewer at a time")
@@ -130,11 +129,15 @@ class Evaluator:
         self.checks = checks
         self.model, self.process, self.truncation, self.stopping = model, model.process, truncation, stopping
         self.timeless = model.timeless
-        self.asks = model.device is None or model.device.type == "cpu" if asks is None else asks
         self.step_kind: type[OverTokens] = model.process.step_representation(model.predicts)
         self.evaluations = torch.zeros(batch, dtype=torch.int64)
         self.last: LazyPrediction | None = None
         self._broken: Tensor | None = None
+
+    @cached_property
+    def asks(self) -> bool:
+        """True if the host may ask for values on the way: on a CPU alone."""
+        return self.model.device is None or self.model.device.type == "cpu"
 
     def usable(self, logits: Float[Tensor, "positions 1 vocab"]) -> Float[Tensor, "positions 1 vocab"]:
         """Raise where nothing can be drawn from the logits; without `asks`, remember it on the device for `check`."""
@@ -168,10 +171,7 @@ class Evaluator:
 class LazyPrediction:
     """The prediction at one state, computed where and when it is asked for.
 
-    Args:
-        evaluator: The model, and the count of its evaluations.
-        noisy: The state to predict at.
-        previous: The prediction before, whose rows are kept where a model that ignores the time reads the same again.
+    Rows of the `previous` one are kept where a model that ignores the time reads the same again.
     """
 
     def __init__(self, evaluator: Evaluator, noisy: Noisy, previous: "LazyPrediction | None") -> None:

@@ -11,12 +11,11 @@ from docstring_parser import parse_from_object
 
 from tokenloom.drawing.truncation import Sharpening, Truncation
 from tokenloom.models.protocol import Model
-from tokenloom.posteriors import Denoiser, LeaveOneOut
+from tokenloom.posteriors import REPRESENTATIONS
 from tokenloom.samplers.run import length_of
 from tokenloom.samplers.sampler import GridName, Sampler
 from tokenloom.support.memory import check_memory
 
-REPRESENTATIONS = {"loo": LeaveOneOut, "denoiser": Denoiser}
 SAYS = {item.arg_name: item.description for kind in (Truncation, Sampler) for item in parse_from_object(kind).params}
 STEPS, ON, GRID = (tyro.conf.arg(help=SAYS[name]) for name in ("steps", "on", "grid"))
 LISTED = "As in psi:kappa=0.9; `tokenloom sample x --sampler list` names them all."

@@ -165,9 +165,7 @@ def length_of(model: Model, length: int | None) -> int:
 
 def _device(model: Model, generator: Randomness | None) -> torch.device:
     """Return the device of the weights, which is where random numbers must be drawn."""
-    device = model.device
-    if device is None:
-        device = torch.device("cpu") if generator is None else generator.device
+    device = model.device or (torch.device("cpu") if generator is None else generator.device)
     if device.type == "meta":
         raise ValueError("the model is on meta, where tensors hold no values; load its weights onto a device")
     if generator is not None and generator.device.type != device.type:

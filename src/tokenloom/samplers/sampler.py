@@ -143,15 +143,10 @@ class Sampler(Truncation):
     @classmethod
     def restore(cls, record: dict[str, Any]) -> "Sampler":  # type: ignore[override]
         """Build a sampler from its record, the inverse of `record`."""
-        corrector = record["corrector"]
-        return cls(
-            restore(PREDICTORS, record["predictor"]),
-            None if corrector is None else restore(CORRECTORS, corrector),
-            steps=record["steps"],
-            grid=record["grid"],
-            show_given=record["show_given"],
-            **vars(Truncation.restore(record["truncation"])),
-        )
+        corrector = None if record["corrector"] is None else restore(CORRECTORS, record["corrector"])
+        settings = {name: record[name] for name in ("steps", "grid", "show_given")}
+        truncation = vars(Truncation.restore(record["truncation"]))
+        return cls(restore(PREDICTORS, record["predictor"]), corrector, **settings, **truncation)
 
     def times(self) -> Float[Tensor, "times"]:
         """Return the times of a run, from 1 down to 0: those given, or as many as the budget allows, evenly spaced or
@@ -193,21 +188,15 @@ class Sampler(Truncation):
         until: Until | None = None,
         begin: Noisy | None = None,
     ) -> Samples:
-        """Draw sequences, by taking all steps.
+        """Draw `batch` sequences, by taking all steps.
 
         Args:
-            model: The model to sample.
-            batch: The number of sequences.
             length: Positions of each; the model's own if None.
             given: Given tokens and the flags of their positions, [batch, length] or one [length] for all.
             prompt: A text that every sequence begins with, for a model with a tokenizer.
             generator: The source of random numbers; with `RowGenerators` a row does not depend on its batch.
-            on_step: Called after every step.
             until: Stops a row as soon as its most probable sequence is good; see `Stopping`.
             begin: Starts at this state, with the steps of the grid below its time, instead of at the prior.
-
-        Raises:
-            ValueError: If the sampler cannot run the model, or what is given does not fit it.
         """
         run = Run(self.for_model(model), model, batch, length, given, prompt, generator, until, begin)
         for step in run:
@@ -231,19 +220,11 @@ def sample(
 ) -> Tokens:
     """Draw sequences in one call; `Sampler` holds the settings as one value, and its `run` also says what they cost.
 
-    Args:
-        model: The model to sample.
-        batch: The number of sequences.
-        sampler: A sampler by name, as in `psi:kappa=0.9 + informed`, a predictor, or a whole `Sampler`.
-        length: Positions of each; the model's own if None.
-        given: Given tokens and the flags of their positions, [batch, length] or one [length] for all.
-        prompt: A text that every sequence begins with, for a model with a tokenizer.
-        generator: The source of random numbers; with `RowGenerators` a row does not depend on its batch.
-        on_step: Called after every step.
-        **settings: Fields of `Sampler`, such as `steps`, `top_p`, `temperature` or `corrector`.
+    The arguments that are not named here are those of `Sampler.run`.
 
-    Raises:
-        ValueError: If a setting is wrong, the sampler cannot run the model, or what is given does not fit it.
+    Args:
+        sampler: A sampler by name, as in `psi:kappa=0.9 + informed`, a predictor, or a whole `Sampler`.
+        **settings: Fields of `Sampler`, such as `steps`, `top_p`, `temperature` or `corrector`.
     """
     if isinstance(sampler, Sampler):
         if settings:

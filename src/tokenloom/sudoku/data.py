@@ -99,8 +99,8 @@ class SudokuSource(Source):
     """Seed of the generated grids and of the split."""
 
     def outline(self) -> Outline:
-        side, relations = self.side, grid_relations(self.side, *box_shape(self.side))
-        return Outline(f"sudoku-{side}x{side}", side, side * side, relations, given=True)
+        side = self.side
+        return Outline(f"sudoku-{side}x{side}", side, side * side, grid_relations(side), given=True)
 
     def decoder(self, vocab_size: int, length: int) -> Decoder:
         return grid_decoder(self.side)
@@ -125,17 +125,9 @@ class SudokuSource(Source):
         for table in (train, valid) if marks is None else (train, valid, marks):
             digest.update(repr(tuple(table.shape)).encode() + table.numpy().tobytes())
         digest.update(repr(self.hard).encode() if self.hard else b"")
-        return SudokuDataset(
-            name=self.outline().name,
-            vocab_size=side,
-            train=train,
-            valid=valid,
-            fingerprint=digest.hexdigest(),
-            decode=grid_decoder(side),
-            givens=self.givens,
-            puzzles=None if marks is None else (marks[chosen], marks[others]),
-            bare=self.hard,
-        )
+        facts = self.outline().name, side, train, valid, digest.hexdigest(), grid_decoder(side)
+        puzzles = None if marks is None else (marks[chosen], marks[others])
+        return SudokuDataset(*facts, givens=self.givens, puzzles=puzzles, bare=self.hard)
 
     def _check(self, valid_fraction: float) -> None:
         box_shape(self.side)
@@ -152,10 +144,8 @@ class SudokuSource(Source):
         """Return complete grids, and the flags of their puzzles if these are to be unique."""
         if self.path is not None:
             found = read_puzzles(Path(self.path), self.rows)
-            if found.side != self.side:
-                raise ValueError(
-                    f"{self.path} has grids of side {found.side}, but side is {self.side}; set it to {found.side}"
-                )
+            if (side := found.side) != self.side:
+                raise ValueError(f"{self.path} has grids of side {side}, but side is {self.side}; set it to {side}")
         elif self.puzzles == "unique":
             found = minimal_puzzles(self.side, self.rows, self.seed, cache)
         else:
@@ -173,9 +163,7 @@ def random_grids(side: int, rows: int, seed: int) -> Tokens:
     return augment(grids, None, torch.Generator().manual_seed(seed), side)[0].to(torch.int8)
 
 
-def draw_given(
-    x_0: Tokens, puzzle: Flags | None, generator: Generator, low: int, high: int, bare: float = 0.0
-) -> Flags:
+def draw_given(x_0: Tokens, puzzle: Flags | None, generator: Generator, low: int, high: int, bare: float = 0) -> Flags:
     """Draw the given cells: their number is uniform on low..high, and every set of that many cells equally likely.
 
     Where there are puzzles, most rows are given theirs and 0..`EXTRA` cells more, so that their solution is unique; the

@@ -103,27 +103,15 @@ def solve_rate(
     grids = torch.tensor([outcome.grid for outcome in found]).view(repeats, *truth.shape)
     hits = torch.tensor([outcome.solved for outcome in found]).view(repeats, -1)
     right = (grids == truth)[(~puzzles.given).expand_as(grids)]
-    return SolveRate(
-        name,
-        sampling.kernels,
-        sampling.steps,
-        len(truth),
-        repeats,
-        float(hits.double().mean()),
-        *wilson(int(hits.sum()), trials),
-        float(right.double().mean()),
-        sum(outcome.evaluations for outcome in found) / trials,
-        (time.perf_counter() - start) / trials,
-        _by(puzzles.given.sum(1), hits),
-        _by(puzzles.difficulty, hits),
-    )
+    rates = (float(hits.double().mean()), *wilson(int(hits.sum()), trials), float(right.double().mean()))
+    costs = sum(outcome.evaluations for outcome in found) / trials, (time.perf_counter() - start) / trials
+    kinds = _by(puzzles.given.sum(1), hits), _by(puzzles.difficulty, hits)
+    return SolveRate(name, sampling.kernels, sampling.steps, len(truth), repeats, *rates, *costs, *kinds)
 
 
 def _by(kind: Int[Tensor, "puzzles"], hits: Bool[Tensor, "repeats puzzles"]) -> dict[int, tuple[float, int]]:
-    return {
-        number: (float(hits[:, kind == number].double().mean()), int((kind == number).sum()))
-        for number in sorted(set(kind.tolist()))
-    }
+    parts = {number: hits[:, kind == number] for number in sorted(set(kind.tolist()))}
+    return {number: (float(part.double().mean()), part.shape[1]) for number, part in parts.items()}
 
 
 @dataclass(frozen=True)
@@ -151,7 +139,6 @@ class SudokuTask(EvaluationTask):
     def run(self, runs: Sequence[str], out: str | None) -> None:
         _check(self)
         opened = open_runs(list(runs), "ema")
-        _warn_of_training_puzzles(self, opened)
         folder = opened[0].results if out is None else Path(out)
         check_writable(folder)
         optional("matplotlib", "evaluate")
@@ -162,7 +149,7 @@ class SudokuTask(EvaluationTask):
         found: list[SolveRate] = []
         console, display = Console(), Display()
         with display.status(f"finding {counted(self.count, 'puzzle')}"):
-            puzzles = _puzzles(self, opened[0].model.process.vocab_size)
+            puzzles = _puzzles(self, opened)
             for number, (run, setting) in enumerate(settings):
                 what = f"{run.name}, {setting.kernels}, {counted(setting.steps, 'step')}"
                 advance = display.part(what, number, len(settings))
@@ -199,27 +186,24 @@ def _check(task: SudokuTask) -> None:
         if not getattr(task, name):
             raise ValueError(f"--sudoku.{name} needs at least one value")
     if task.puzzles is not None and (task.minimal or task.givens is not None):
-        raise ValueError(
-            f"minimal and givens choose among generated puzzles, but these come from {task.puzzles}; leave one out"
-        )
+        conflict = f"minimal and givens choose among generated puzzles, but these come from {task.puzzles}"
+        raise ValueError(f"{conflict}; leave one out")
 
 
-def _warn_of_training_puzzles(task: SudokuTask, runs: Sequence[Run]) -> None:
-    """Warn if the puzzles are those of the training; generated ones have random numbers of their own."""
-    for run in runs:
-        path = (run.model.about.source or {}).get("path")
-        if path is not None and task.puzzles is not None and Path(path).resolve() == task.puzzles.resolve():
-            said = f"{run.name} was trained on {task.puzzles}, so its solve rate there is not one of new puzzles"
-            warnings.warn(said, stacklevel=2)
-
-
-def _puzzles(task: SudokuTask, side: int) -> Puzzles:
+def _puzzles(task: SudokuTask, runs: Sequence[Run]) -> Puzzles:
+    """Generate puzzles, with random numbers of their own; or read them, and warn if they are those of a training."""
+    side = runs[0].model.process.vocab_size
     if side not in GIVENS:
         raise ValueError(f"the model draws from {side} tokens, but a Sudoku has side 4, 6 or 9; name another run")
-    if task.puzzles is not None:
-        return read_puzzles(task.puzzles, task.count)
-    usual = (0, side * side) if task.minimal else GIVENS[side]
-    return unique_puzzles(task.count, task.givens or usual, task.seed, side, task.minimal)
+    if task.puzzles is None:
+        usual = (0, side * side) if task.minimal else GIVENS[side]
+        return unique_puzzles(task.count, task.givens or usual, task.seed, side, task.minimal)
+    for run in runs:
+        path = (run.model.about.source or {}).get("path")
+        if path is not None and Path(path).resolve() == task.puzzles.resolve():
+            said = f"{run.name} was trained on {task.puzzles}, so its solve rate there is not one of new puzzles"
+            warnings.warn(said, stacklevel=2)
+    return read_puzzles(task.puzzles, task.count)
 
 
 def tables(found: Sequence[SolveRate]) -> Iterator[Table]:
@@ -263,8 +247,8 @@ def draw_solving(found: Sequence[SolveRate], path: Path) -> None:
             rate, low, high = 100 * np.transpose([(item.solve_rate, item.low, item.high) for item in items])
             style = {"marker": "o", "markersize": 3.4, "elinewidth": 0.8} | line_style(number)
             axes.errorbar(steps, rate, abs(np.stack([low, high]) - rate), label=label, **style)
-        axes.set_title(f"% solved of {found[0].puzzles} Sudokus")
-        axes.set(xscale="log", xlabel="network evaluations", ylim=(0, 102))
+        title = f"% solved of {found[0].puzzles} Sudokus"
+        axes.set(title=title, xscale="log", xlabel="network evaluations", ylim=(0, 102))
         ticks = sorted({item.steps for item in found})
         axes.set_xticks(ticks, [str(tick) for tick in ticks])
         axes.minorticks_off()

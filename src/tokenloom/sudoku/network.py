@@ -19,8 +19,10 @@ from tokenloom.nn.base import NETWORKS, Hidden, Task
 from tokenloom.nn.block import Condition, Modulation, modulate
 from tokenloom.nn.conditioning import FEATURES, evidence_features
 from tokenloom.nn.transformer import Transformer, TransformerConfig, TransformerOptions
+from tokenloom.sudoku.solver import cell_units
 from tokenloom.types import Flags, PerPosition, Tokens
 
+Candidates = Float[Tensor, "batch candidates width"]
 Units = Float[Tensor, "units cells"]
 
 
@@ -82,9 +84,7 @@ class CandidateEmbedding(nn.Module):
         self.digits, self.absorbing = digits, absorbing
         self.linear = nn.Linear(4 if absorbing else 3, width)
 
-    def forward(
-        self, tokens: Tokens, absorbing: Tokens | None, given: Flags | None
-    ) -> Float[Tensor, "batch candidates width"]:
+    def forward(self, tokens: Tokens, absorbing: Tokens | None, given: Flags | None) -> Candidates:
         digit = torch.arange(self.digits, device=tokens.device)
         said = tokens.unsqueeze(-1) == digit
         given = torch.zeros_like(said) if given is None else given.unsqueeze(-1).expand_as(said)
@@ -103,7 +103,7 @@ class CandidateEvidence(nn.Module):
         self.digits = digits
         self.linear = nn.Linear(2 * FEATURES, width)
 
-    def forward(self, tokens: Tokens, evidence: PerPosition) -> Float[Tensor, "batch candidates width"]:
+    def forward(self, tokens: Tokens, evidence: PerPosition) -> Candidates:
         said = (tokens.unsqueeze(-1) == torch.arange(self.digits, device=tokens.device)).unsqueeze(-1)
         phi = evidence_features(evidence).to(self.linear.weight.dtype).unsqueeze(2)
         result: Tensor = self.linear(torch.cat([phi * said, phi * ~said], -1).flatten(1, 2))
@@ -114,6 +114,7 @@ class CandidateHead(nn.Module):
     """A linear head whose logit of a digit reads that digit's vector, all with the same weights; zero at first."""
 
     is_linear = True
+    bias = None  # a constant cancels in the softmax
 
     def __init__(self, digits: int, width: int) -> None:
         super().__init__()
@@ -124,11 +125,6 @@ class CandidateHead(nn.Module):
     def weight(self) -> Float[Tensor, "digits features"]:
         """The head as a matrix on the features of a cell."""
         return torch.kron(torch.eye(self.digits, device=self.read.device, dtype=self.read.dtype), self.read[None])
-
-    @property
-    def bias(self) -> Float[Tensor, "digits"]:
-        """Zero: a constant cancels in the softmax."""
-        return self.read.new_zeros(self.digits)
 
     def forward(self, features: Float[Tensor, "*rows features"]) -> Float[Tensor, "*rows digits"]:
         return features.reshape(*features.shape[:-1], self.digits, -1) @ self.read
@@ -158,27 +154,19 @@ class GridBlock(nn.Module):
         spread = units.T.expand(batch, -1, -1)
         hidden = self.expand(by_cell).flatten(2).baddbmm_(spread, messages.flatten(2))
         hidden = hidden.view(batch, cells, digits, -1).add_(self.from_cell(by_cell.mean(2, keepdim=True))).relu_()
-        result: Tensor = torch.addcmul(x, gate, self.contract(hidden.flatten(1, 2)))
-        return result
+        return torch.addcmul(x, gate, self.contract(hidden.flatten(1, 2)))
 
 
 def units_of(relations: Bool[Tensor, "kinds length length"]) -> list[Units]:
     """Return the classes of each relation with more than one cell per class, one row of unit norm per class."""
-    found: list[Units] = []
-    for flags in relations:
-        classes = torch.unique(flags, dim=0).float()
-        if len(classes) < len(flags):
-            found.append(classes / classes.sum(1, keepdim=True).sqrt())
+    classes = [torch.unique(flags, dim=0).float() for flags in relations]
+    found = [part / part.sum(1, keepdim=True).sqrt() for part in classes if len(part) < relations.shape[1]]
     if not found or len({len(part) for part in found}) > 1:
         raise ValueError(f"a grid needs relations with equally many classes, got {[len(part) for part in found]}")
     return found
 
 
-def grid_relations(side: int, box_height: int, box_width: int) -> Bool[Tensor, "4 cells cells"]:
-    """Return flags of same row, same column, same box and itself, for the cells of a square grid in reading order."""
-    if side % box_height or side % box_width:
-        raise ValueError(f"boxes of {box_height} x {box_width} do not tile a grid of side {side}")
-    cell = torch.arange(side * side)
-    row, column = cell // side, cell % side
-    box = row // box_height * (side // box_width) + column // box_width
-    return torch.stack([key[:, None] == key for key in (row, column, box, cell)])
+def grid_relations(side: int) -> Bool[Tensor, "4 cells cells"]:
+    """Return flags of same row, same column, same box and itself, for the cells of a grid in reading order."""
+    keys = (*torch.tensor(cell_units(side)).unbind(1), torch.arange(side * side))
+    return torch.stack([key[:, None] == key for key in keys])

@@ -80,14 +80,13 @@ def unique_puzzles(count: int, givens: tuple[int, int], seed: int, side: int = 9
         raise ValueError(f"count must be at least 1, got {count}")
     # Not the numbers of `minimal_puzzles` and `random_grids`: a model must not meet the grids it was trained on.
     order, tries = random.Random(derive_seed(seed, "puzzles to evaluate on")), 1 if minimal else 4
-
-    def within(aim: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        for _ in range(ATTEMPTS // tries):
-            puzzle, solution = random_puzzle(side, aim, order, tries)
-            if low <= side * side - puzzle.count(BLANK) <= high:
-                return puzzle, solution
-        raise ValueError(f"none of {ATTEMPTS} grids had such a puzzle of {low} to {high} givens; widen the range")
-
-    found = [within(0 if minimal else low + index % (high - low + 1)) for index in range(count)]
+    found = []
+    for index in range(count):
+        aim = 0 if minimal else low + index % (high - low + 1)
+        drawn = (random_puzzle(side, aim, order, tries) for _ in range(ATTEMPTS // tries))
+        fitting = next((pair for pair in drawn if low <= side * side - pair[0].count(BLANK) <= high), None)
+        if fitting is None:
+            raise ValueError(f"none of {ATTEMPTS} grids had such a puzzle of {low} to {high} givens; widen the range")
+        found.append(fitting)
     puzzles, solutions = (torch.tensor(part, dtype=torch.int8) for part in zip(*found, strict=True))
     return Puzzles(side, solutions, puzzles != BLANK)

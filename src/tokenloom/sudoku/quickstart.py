@@ -40,8 +40,7 @@ PUZZLE = "53..7....6..195....98....6.8...6...34..8.3..17...2...6.6....28....419.
 MOST = 100_000
 """Most puzzles that a method can be asked to complete, which takes an hour or so."""
 STEPS = (8, 16, 32)
-NAMES = {"udm": "UDM", "mdm": "MDM"}
-"""The methods that are trained, and their names on the page."""
+METHODS = ("udm", "mdm")
 PARTS = ("config.json", "metrics.jsonl", "checkpoints", "best", "model", "evaluation")
 """Files and folders that a run leaves in its folder."""
 CONTENDERS = {"UDM": ("udm", "none"), "UDM, predictor-corrector": ("udm", "informed"), "MDM": ("mdm", "none")}
@@ -54,7 +53,7 @@ def quickstart(minutes: float = 1.0, puzzles: int = 300, seed: int = 0, out: Pat
         raise ValueError(f"minutes must be positive and puzzles in 1..{MOST:,}, got {minutes:g} and {puzzles}")
     check_writable(out)
     console = Console()
-    configs = {method: config_of(method, minutes, seed, out / method) for method in NAMES}
+    configs = {method: config_of(method, minutes, seed, out / method) for method in METHODS}
     for method, config in configs.items():
         clear(out / method, config)
     console.rule("[bold]1. A Sudoku, from noise", align="left")
@@ -63,7 +62,7 @@ def quickstart(minutes: float = 1.0, puzzles: int = 300, seed: int = 0, out: Pat
     curves = [train_one(config) for config in configs.values()]
     console.rule("[bold]3. Grids they never saw", align="left")
     unseen = unseen_puzzles(configs["udm"], puzzles, seed)
-    models = {method: load_model(out / method / "model") for method in NAMES}
+    models = {method: load_model(out / method / "model") for method in METHODS}
     measured = [
         solve_rate(name, models[method], unseen, SamplerOptions(steps, corrector=corrector), seed=seed)
         for name, (method, corrector) in CONTENDERS.items()
@@ -71,7 +70,7 @@ def quickstart(minutes: float = 1.0, puzzles: int = 300, seed: int = 0, out: Pat
     ]
     console.print(table(measured))
     console.print(f"{trained(curves)}.\n{CAUTION}\n", highlight=False, style="dim")
-    small: dict[str, list[Step]] = {name: [] for name in NAMES.values()}
+    small: dict[str, list[Step]] = {method.upper(): [] for method in METHODS}
     for model, steps in zip(models.values(), small.values(), strict=True):
         solve_puzzles(model, unseen.posed[:1], Solver(Sampler(steps=16), tries=1, seed=seed), steps.append)
     report = write_report(out / "report.html", large, small, measured, curves, minutes)
@@ -91,9 +90,8 @@ def clear(folder: Path, config: TrainConfig) -> None:
     if not folder.exists():
         return
     if not (folder / "config.json").is_file() or read_config(folder / "config.json").recipe != config.recipe:
-        raise ValueError(
-            f"{folder} is in the way and does not hold a run of an earlier quickstart; choose another --out"
-        )
+        why = "is in the way and does not hold a run of an earlier quickstart"
+        raise ValueError(f"{folder} {why}; choose another --out")
     for path in (folder / part for part in PARTS):
         shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
 
@@ -113,7 +111,7 @@ def train_one(config: TrainConfig) -> Curves:
         raise KeyboardInterrupt
     lines = [json.loads(line) for line in (result.folder / "metrics.jsonl").read_text().splitlines()]
     loss, bound = ([(line["step"], line[key]) for line in lines if key in line] for key in ("loss", "valid_nats"))
-    return Curves(NAMES[config.method], result.steps, result.parameters, loss, bound)
+    return Curves(config.method.upper(), result.steps, result.parameters, loss, bound)
 
 
 def unseen_puzzles(config: TrainConfig, count: int, seed: int) -> Puzzles:

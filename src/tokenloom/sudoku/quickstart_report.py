@@ -34,6 +34,8 @@ LEFT, RIGHT, TOP, BOTTOM = 46, WIDTH - 12, 12, HEIGHT - 38
 
 Point = tuple[float, ...]
 """Two coordinates, and the standard error of the second where it has one, which is drawn as a bar."""
+Rates = Sequence[SolveRate]
+Steps = Sequence[Step]
 Axis = tuple[float, float, Sequence[tuple[float, str]]]
 """Lowest and highest value, and the ticks with their labels."""
 
@@ -50,12 +52,7 @@ class Curves:
 
 
 def write_report(
-    path: Path,
-    large: Sequence[Step],
-    small: Mapping[str, Sequence[Step]],
-    measured: Sequence[SolveRate],
-    trainings: Sequence[Curves],
-    minutes: float,
+    path: Path, large: Steps, small: Mapping[str, Steps], measured: Rates, trainings: Sequence[Curves], minutes: float
 ) -> Path:
     """Fill in the page and write it."""
     page = Template(PAGE.read_text(encoding="utf-8")).substitute(
@@ -81,7 +78,7 @@ def trained(trainings: Sequence[Curves]) -> str:
     return f"Trained: {', '.join(parts)}"
 
 
-def strip(steps: Sequence[Step]) -> str:
+def strip(steps: Steps) -> str:
     """Return some states of the newest run in a row; what changed since the picture before is coloured."""
     newest = steps[-steps[-1].index :]
     states = [newest[0].before, *(step.after for step in newest)]
@@ -106,14 +103,13 @@ def grid_picture(now: Noisy, before: Noisy) -> str:
         if token < side:
             parts.append(f'<text class="{style}" x="{x + CELL / 2:g}" y="{y + CELL * 0.72:g}">{token + 1}</text>')
     for style, rows, columns in (("thin", 1, 1), ("thick", height, width)):
-        for y in range(0, size + 1, rows * CELL):
-            parts.append(f'<line class="{style}" x1="0" x2="{size}" y1="{y}" y2="{y}"/>')
-        for x in range(0, size + 1, columns * CELL):
-            parts.append(f'<line class="{style}" x1="{x}" x2="{x}" y1="0" y2="{size}"/>')
+        across, down = range(0, size + 1, columns * CELL), range(0, size + 1, rows * CELL)
+        parts += [f'<line class="{style}" x1="0" x2="{size}" y1="{y}" y2="{y}"/>' for y in down]
+        parts += [f'<line class="{style}" x1="{x}" x2="{x}" y1="0" y2="{size}"/>' for x in across]
     return f'<svg class="grid" viewBox="-2 -2 {size + 4} {size + 4}">{"".join(parts)}</svg>'
 
 
-def table(measured: Sequence[SolveRate]) -> str:
+def table(measured: Rates) -> str:
     """Return the rows of the table, as in the terminal."""
     rows = []
     for found in measured:
@@ -128,7 +124,7 @@ def table(measured: Sequence[SolveRate]) -> str:
     return "".join(rows)
 
 
-def rates(measured: Sequence[SolveRate]) -> str:
+def rates(measured: Rates) -> str:
     """Return a chart of solve rates over steps."""
     steps, lines = sorted({found.steps for found in measured}), defaultdict[str, list[Point]](list)
     for found in measured:

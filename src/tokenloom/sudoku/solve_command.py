@@ -7,21 +7,22 @@ import json as json_library
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Annotated, Any
 
-import tyro
 from rich.console import Console
 from rich.live import Live
+from tyro.conf import Positional, arg
 
 from tokenloom.data.decoder import frame
 from tokenloom.models.opening import Run, open_run
 from tokenloom.models.threads import fit_threads
 from tokenloom.samplers import Step
 from tokenloom.samplers.options import SamplerOptions
+from tokenloom.samplers.run import OnStep
 from tokenloom.sudoku.data import grid_decoder
 from tokenloom.sudoku.solver import BLANK, SIDES, has_solution
 from tokenloom.sudoku.solving import Outcome, Solver, solve_puzzles
@@ -38,14 +39,12 @@ MODELS = {4: "sudoku4-udm-loo", 6: "sudoku6-udm-loo", 9: "sudoku"}
 class SolveConfig:
     """Options of `tokenloom solve`."""
 
-    puzzle: tyro.conf.Positional[str]
+    puzzle: Positional[str]
     """81, 36 or 16 characters with . 0 or _ for a blank; or a file with one puzzle per line, or a CSV file; or - for
     stdin."""
     model: str | None = None
     """The name of a bundled model, a run folder or a model folder; by default the bundled UDM of the puzzle's size."""
-    sampling: Annotated[SamplerOptions, tyro.conf.arg(name="")] = field(
-        default_factory=lambda: SamplerOptions(steps=32)
-    )
+    sampling: Annotated[SamplerOptions, arg(name="")] = field(default_factory=lambda: SamplerOptions(steps=32))
     tries: int = 8
     """Draws before a puzzle is given up; the first valid grid is kept."""
     seed: int = 0
@@ -61,7 +60,7 @@ class SolveConfig:
     """Print JSON."""
 
 
-def solve(config: Annotated[SolveConfig, tyro.conf.arg(name="")]) -> None:
+def solve(config: Annotated[SolveConfig, arg(name="")]) -> None:
     """Solve a Sudoku, or a file of them, with a diffusion model."""
     puzzles = read(config.puzzle)
     solver = Solver(config.sampling.sampler_value(), config.tries, config.seed, config.batch, config.until_valid)
@@ -95,9 +94,7 @@ def read(source: str) -> Tokens:
     return parse_puzzles([source])
 
 
-def watch(
-    run: Run, puzzles: Tokens, solver: Solver, console: Console, keep: Callable[[Step], None] | None = None
-) -> Outcome:
+def watch(run: Run, puzzles: Tokens, solver: Solver, console: Console, keep: OnStep | None = None) -> Outcome:
     """Solve one puzzle, drawing the first grid of every round as it denoises; `keep` sees the same steps."""
     given, decoder, drawn = (puzzles[0] != BLANK).tolist(), grid_decoder(SIDES[puzzles.shape[1]]), 0
     with Live(console=console, refresh_per_second=30, transient=True) as live:

@@ -7,11 +7,12 @@ length 1 proves that a puzzle has one solution.  Grids are tokens (digit minus o
 """
 
 import math
-import random
 from collections.abc import Iterator, Sequence
 from functools import cache
-from itertools import islice
+from itertools import islice, product
+from random import Random
 
+Grid = tuple[int, ...]
 BOXES = {4: (2, 2), 6: (2, 3), 9: (3, 3)}
 """Height and width of the boxes, for each side of a grid."""
 SIDES = {side * side: side for side in BOXES}
@@ -36,17 +37,13 @@ def check_givens(low: int, high: int, side: int) -> None:
 def cell_units(side: int) -> tuple[tuple[int, int, int], ...]:
     """Return, for each cell, the numbers of its row, column and box among the 3 * side units."""
     height, width = box_shape(side)
-    places = [divmod(cell, side) for cell in range(side * side)]
-    return tuple(
-        (row, side + column, 2 * side + row // height * (side // width) + column // width) for row, column in places
-    )
+    across, places = side // width, product(range(side), repeat=2)
+    return tuple((row, side + column, 2 * side + row // height * across + column // width) for row, column in places)
 
 
-def solve(
-    puzzle: Sequence[int], side: int, limit: int = 2, order: random.Random | None = None
-) -> list[tuple[int, ...]]:
+def solve(puzzle: Sequence[int], side: int, limit: int = 2, order: Random | None = None) -> list[Grid]:
     """Return the solutions of a puzzle, at most `limit` of them; `order` shuffles the digits that are tried."""
-    return list(islice(_Search(puzzle, side, order), limit))
+    return list(islice(_Search(puzzle, side, order, math.inf), limit))
 
 
 def has_solution(puzzle: Sequence[int], side: int, patience: int = 20_000) -> bool | None:
@@ -55,7 +52,7 @@ def has_solution(puzzle: Sequence[int], side: int, patience: int = 20_000) -> bo
     return True if any(search) else None if search.patience < 0 else False
 
 
-def random_grid(side: int, order: random.Random) -> tuple[int, ...]:
+def random_grid(side: int, order: Random) -> Grid:
     """Draw a complete grid: every grid can occur, though not all with the same probability.
 
     The boxes on the diagonal share no row or column, so they are filled first, each with a random arrangement.
@@ -71,9 +68,7 @@ def random_grid(side: int, order: random.Random) -> tuple[int, ...]:
             return found[0]
 
 
-def random_puzzle(
-    side: int, givens: int, order: random.Random, attempts: int = 4
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def random_puzzle(side: int, givens: int, order: Random, attempts: int = 4) -> tuple[Grid, Grid]:
     """Draw a puzzle with one solution, and the solution.
 
     Digits are taken out of a complete grid in random order while the solution stays unique, down to `givens`.  A digit
@@ -101,9 +96,7 @@ def random_puzzle(
 class _Search:
     """The solutions of a puzzle: `free` holds the digits that each unit still lacks, as the bits of an integer."""
 
-    def __init__(
-        self, puzzle: Sequence[int], side: int, order: random.Random | None, patience: float = math.inf
-    ) -> None:
+    def __init__(self, puzzle: Sequence[int], side: int, order: Random | None, patience: float) -> None:
         if len(puzzle) != side * side:
             raise ValueError(f"a puzzle of side {side} has {side * side} cells, got {len(puzzle)}")
         self.units, self.order, self.patience = cell_units(side), order, patience
@@ -116,10 +109,10 @@ class _Search:
                 self.consistent &= bool(self.free[unit] >> digit & 1)
                 self.free[unit] &= ~(1 << digit)
 
-    def __iter__(self) -> Iterator[tuple[int, ...]]:
+    def __iter__(self) -> Iterator[Grid]:
         return self._filled() if self.consistent else iter(())
 
-    def _filled(self) -> Iterator[tuple[int, ...]]:
+    def _filled(self) -> Iterator[Grid]:
         """Fill the blanks in every possible way, until the patience ends."""
         if not self.blanks:
             yield tuple(self.grid)

@@ -15,7 +15,8 @@ from torch import Tensor
 
 from tokenloom.drawing.randomness import RowGenerators, derive_seed
 from tokenloom.models.protocol import Model
-from tokenloom.samplers import Sampler, Step
+from tokenloom.samplers import Sampler
+from tokenloom.samplers.run import OnStep, Samples
 from tokenloom.sudoku.puzzles import is_valid
 from tokenloom.sudoku.solver import BLANK, SIDES
 from tokenloom.support.checks import check_least
@@ -30,7 +31,6 @@ class Solver:
     tries: int = 8
     seed: int = 0
     batch: int = 32
-    """Grids drawn at a time."""
     until_valid: bool = False
     """End a try at the first evaluation whose most probable grid obeys the rules, often before anything is drawn."""
 
@@ -50,23 +50,27 @@ class Outcome:
     """Network evaluations of all tries."""
 
 
+OnDrawn = Callable[[Sequence[Outcome]], None]
+
+
 def solve_puzzles(
-    model: Model,
-    puzzles: Tokens,
-    solver: Solver,
-    on_step: Callable[[Step], None] | None = None,
-    on_drawn: Callable[[Sequence[Outcome]], None] | None = None,
+    model: Model, puzzles: Tokens, solver: Solver, on_step: OnStep | None = None, on_drawn: OnDrawn | None = None
 ) -> list[Outcome]:
     """Solve puzzles [puzzles, cells] of one size, -1 for a blank; `on_drawn` sees the outcomes after every batch."""
     check_fits(model, puzzles)
-    outcomes = [Outcome(tuple(puzzle)) for puzzle in puzzles.tolist()]
-    made = 0
+    outcomes, made = [Outcome(tuple(puzzle)) for puzzle in puzzles.tolist()], 0
     while made < solver.tries:
         count = min(max(1, made), solver.tries - made)
         unsolved = [index for index, outcome in enumerate(outcomes) if not outcome.solved]
         draws = [(index, made + attempt) for index in unsolved for attempt in range(1, count + 1)]
         for first in range(0, len(draws), solver.batch):
-            _draw(model, puzzles, solver, draws[first : first + solver.batch], outcomes, on_step)
+            drawn = draws[first : first + solver.batch]
+            chosen = puzzles[[index for index, _ in drawn]]
+            samples = _draw(model, chosen, solver, [attempt for _, attempt in drawn], on_step)
+            results = (samples.tokens.tolist(), obeys(samples.tokens, chosen).tolist(), samples.evaluations.tolist())
+            for (index, attempt), grid, solved, cost in zip(drawn, *results, strict=True):
+                if not outcomes[index].solved:  # the first valid grid of a puzzle stays
+                    outcomes[index] = Outcome(tuple(grid), solved, attempt, outcomes[index].evaluations + cost)
             if on_drawn is not None:
                 on_drawn(outcomes)
         made += count
@@ -80,40 +84,21 @@ def check_fits(model: Model, puzzles: Tokens) -> None:
         drawn = f"{model.length or cells} of {known} tokens"
         raise ValueError(f"a Sudoku has 16, 36 or 81 cells, but the model draws {drawn}; name another")
     if (side := SIDES[cells]) != known:
-        raise ValueError(
-            f"the puzzle has side {side}, but the model solves side {known}; name one that fits with --model, "
-            f"such as the run folder of tokenloom train --recipe sudoku{side}"
-        )
+        remedy = f"name one that fits with --model, such as the run folder of tokenloom train --recipe sudoku{side}"
+        raise ValueError(f"the puzzle has side {side}, but the model solves side {known}; {remedy}")
 
 
-def _draw(
-    model: Model,
-    puzzles: Tokens,
-    solver: Solver,
-    draws: Sequence[tuple[int, int]],
-    outcomes: list[Outcome],
-    on_step: Callable[[Step], None] | None,
-) -> None:
-    """Draw a batch of (puzzle, try) pairs and update the outcomes; the first valid grid of a puzzle stays."""
-    chosen = puzzles[[index for index, _ in draws]]
+def _draw(model: Model, puzzles: Tokens, solver: Solver, tries: list[int], on_step: OnStep | None) -> Samples:
+    """Draw a grid for each puzzle, whose tries have these numbers."""
 
     def valid(grids: Tokens, rows: Int[Tensor, "rows"]) -> Bool[Tensor, "rows"]:
-        return obeys(grids, chosen[rows])
+        return obeys(grids, puzzles[rows])
 
-    seeds = [derive_seed(solver.seed, "solve", repr(puzzles[index].tolist()), attempt) for index, attempt in draws]
-    samples = solver.sampler.run(
-        model,
-        len(draws),
-        length=puzzles.shape[1],
-        given=(chosen.clamp(min=0), chosen != BLANK),
-        generator=RowGenerators(seeds),
-        on_step=on_step,
-        until=valid if solver.until_valid else None,
-    )
-    results = (samples.tokens.tolist(), obeys(samples.tokens, chosen).tolist(), samples.evaluations.tolist())
-    for (index, attempt), grid, solved, cost in zip(draws, *results, strict=True):
-        if not outcomes[index].solved:
-            outcomes[index] = Outcome(tuple(grid), solved, attempt, outcomes[index].evaluations + cost)
+    named = zip(map(repr, puzzles.tolist()), tries, strict=True)
+    own = RowGenerators([derive_seed(solver.seed, "solve", puzzle, number) for puzzle, number in named])
+    given, until = (puzzles.clamp(min=0), puzzles != BLANK), valid if solver.until_valid else None
+    batch, length = puzzles.shape
+    return solver.sampler.run(model, batch, length=length, given=given, generator=own, on_step=on_step, until=until)
 
 
 def obeys(grids: Tokens, puzzles: Tokens) -> Bool[Tensor, "batch"]:

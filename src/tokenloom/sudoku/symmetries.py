@@ -67,8 +67,7 @@ def _cycle_types(lines: Int[Tensor, "batch side side"], thickness: int) -> Int[T
     A cycle type is coded by how many digits the first, second, ... power of the permutation leaves in place.
     """
     side = lines.shape[1]
-    pairs = torch.triu_indices(side, side, 1)
-    first, second = pairs[0], pairs[1]
+    first, second = torch.triu_indices(side, side, 1).unbind()
     place_of_digit = lines.argsort(-1)
     takes = lines[:, second].gather(-1, place_of_digit[:, first])
     power, code = takes, (first // thickness == second // thickness).long().expand(len(lines), -1)

@@ -17,7 +17,6 @@ from tokenloom.sudoku.puzzles import Puzzles, is_valid
 from tokenloom.sudoku.solver import BLANK, SIDES, cell_units
 from tokenloom.types import Tokens
 
-COLUMNS = (("quizzes", "puzzle"), ("solutions", "solution"))
 CODES = np.full(128, BLANK - 1, dtype=np.int8)
 """The token of each ASCII character; one below a blank if it has none."""
 CODES[[ord(symbol) for symbol in "._0123456789"]] = [BLANK, BLANK, *range(BLANK, 9)]
@@ -26,7 +25,7 @@ CODES[[ord(symbol) for symbol in "._0123456789"]] = [BLANK, BLANK, *range(BLANK,
 def puzzles_of_file(path: Path) -> Tokens:
     """Read the puzzles of a file, with -1 for a blank."""
     records = _read_records(path)
-    puzzles, _ = _columns(records)
+    puzzles = _column(records, "quizzes", "puzzle")
     return parse_puzzles(map("".join, records) if puzzles is None else puzzles, path.name)
 
 
@@ -46,12 +45,11 @@ def parse_puzzles(texts: Iterable[str], source: str | None = None) -> Tokens:
 def read_puzzles(path: Path, rows: int | None = None) -> Puzzles:
     """Read the (first `rows`) puzzles of a CSV file and their solutions, which are checked."""
     records = _read_records(path, rows)
-    puzzles, solutions = _columns(records)
+    puzzles, solutions = _column(records, "quizzes", "puzzle"), _column(records, "solutions", "solution")
     if puzzles is None or solutions is None:
         found = ", ".join(name.strip()[:40] for name in records[0])
-        raise ValueError(
-            f"{path.name} needs the columns quizzes,solutions or Puzzle,Solution, but its columns are {found}"
-        )
+        needed = "the columns quizzes,solutions or Puzzle,Solution"
+        raise ValueError(f"{path.name} needs {needed}, but its columns are {found}")
     count = len(puzzles)
 
     def name(index: int) -> str:
@@ -88,11 +86,11 @@ def _read_records(path: Path, rows: int | None = None) -> list[list[str]]:
     return found
 
 
-def _columns(records: Sequence[Sequence[str]]) -> list[list[str] | None]:
-    """Return the columns of puzzles and of solutions; None if the header does not name one."""
+def _column(records: Sequence[Sequence[str]], *known: str) -> list[str] | None:
+    """Return the column with the first of these names that the header has; None if it has none of them."""
     names = [name.strip().lower() for name in records[0]]
-    found = [[names.index(name) for name in known if name in names] for known in COLUMNS]
-    return [["".join(record[place[0] : place[0] + 1]) for record in records[1:]] if place else None for place in found]
+    place = next((names.index(name) for name in known if name in names), None)
+    return None if place is None else ["".join(record[place : place + 1]) for record in records[1:]]
 
 
 def _tokens(texts: Iterable[str], name: Callable[[int], str], source: str) -> Tokens:

@@ -1,7 +1,6 @@
 """Sudoku in the playground: a grid with its boxes, puzzles to load by difficulty, and solving by the rules."""
 
 import random
-from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -9,14 +8,15 @@ import torch
 
 from tokenloom.drawing.randomness import derive_seed
 from tokenloom.models.model import DiffusionModel
-from tokenloom.samplers import Sampler, Step
+from tokenloom.samplers import Sampler
 from tokenloom.samplers.given import GivenTokens
+from tokenloom.samplers.run import OnStep
 from tokenloom.sudoku.difficulty import DEEP, difficulty
 from tokenloom.sudoku.solver import BLANK, BOXES, SIDES, box_shape, random_puzzle
-from tokenloom.sudoku.solving import Outcome, Solver, solve_puzzles
+from tokenloom.sudoku.solving import Solver, solve_puzzles
 from tokenloom.sudoku.text import format_grid
 from tokenloom.web.requests import Draw
-from tokenloom.web.views import VIEWS, View
+from tokenloom.web.views import VIEWS, OnTry, View
 
 LEVELS = {"easy": (0, 0), "medium": (1, 2), "hard": (3, DEEP)}
 """The least and the greatest difficulty of each level."""
@@ -62,25 +62,15 @@ class SudokuView(View):
         return {"kind": "sudoku", "side": SIDES[length], "height": height, "width": width}
 
     def solve(
-        self,
-        model: DiffusionModel,
-        sampler: Sampler,
-        request: Draw,
-        given: GivenTokens,
-        on_step: Callable[[Step], None],
-        on_try: Callable[[int], None],
+        self, model: DiffusionModel, sampler: Sampler, request: Draw, given: GivenTokens, on_step: OnStep, on_try: OnTry
     ) -> dict[str, Any]:
         tokens, flags = given
         if request.begin is not None:
             raise ValueError("a puzzle is solved from its givens; draw once to continue from a step")
         model.process.check_clean(tokens[None])
-        puzzle = torch.where(flags, tokens, BLANK)[None]
-
-        def drawn(outcomes: Sequence[Outcome]) -> None:
-            on_try(1 + outcomes[0].tries)
-
-        outcome = solve_puzzles(model, puzzle, Solver(sampler, request.tries, request.seed), on_step, drawn)[0]
-        found = asdict(outcome)
+        puzzle, solver = torch.where(flags, tokens, BLANK)[None], Solver(sampler, request.tries, request.seed)
+        outcomes = solve_puzzles(model, puzzle, solver, on_step, lambda drawn: on_try(1 + drawn[0].tries))
+        found = asdict(outcomes[0])
         return found | {"tokens": found.pop("grid")}
 
     def program(self, request: Draw, settings: str, name: str, length: int) -> str:

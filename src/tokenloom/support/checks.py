@@ -46,12 +46,7 @@ def check_time(name: str, t: Tensor, tokens: Tensor) -> None:
 
 
 def check_batch(
-    x_0: Tensor,
-    t: Tensor,
-    given: Tensor | None,
-    vocab_size: int,
-    forbidden: int | None,
-    weights: Tensor | None = None,
+    x_0: Tensor, t: Tensor, given: Tensor | None, vocab_size: int, forbidden: int | None, weights: Tensor | None
 ) -> None:
     """Raise unless these are clean tokens, a time per row and, where there are any, flags and weights per position."""
     check_tokens("x_0", x_0, vocab_size, forbidden)
@@ -67,9 +62,7 @@ def check_per_row(name: str, values: Tensor, tokens: Tensor) -> None:
     if not values.is_floating_point():
         raise ValueError(f"{name} must be a float tensor, got {values.dtype}")
     if values.shape != tokens.shape[:1]:
-        raise ValueError(
-            f"{name} must have shape [{tokens.shape[0]}], one value per sequence, got {list(values.shape)}"
-        )
+        raise ValueError(f"{name} must have shape [{len(tokens)}], one value per sequence, got {list(values.shape)}")
     check_device(name, values, tokens)
 
 
@@ -84,11 +77,9 @@ def check_order(s: Tensor, t: Tensor, direction: str = "reverse") -> None:
 def check_logits(name: str, logits: Tensor, tokens: Tensor, vocab_size: int) -> None:
     """Raise unless these are float logits of shape [batch, length, vocab], with a possible token at every position."""
     check_type(name, logits, Logits)
-    expected = (*tokens.shape, vocab_size)
-    if tuple(logits.shape) != expected:
-        raise ValueError(
-            f"{name} must have shape {list(expected)} (batch, length, vocabulary), got {list(logits.shape)}"
-        )
+    expected, shape = [*tokens.shape, vocab_size], list(logits.shape)
+    if shape != expected:
+        raise ValueError(f"{name} must have shape {expected} (batch, length, vocabulary), got {shape}")
     check_device(name, logits, tokens)
     check_finite_maximum(name, logits)
 
@@ -96,9 +87,8 @@ def check_logits(name: str, logits: Tensor, tokens: Tensor, vocab_size: int) -> 
 def check_finite_maximum(name: str, logits: Tensor) -> None:
     """Raise at NaN, +inf and rows without any possible token, found by one reduction; -inf entries are fine."""
     if not logits.is_floating_point() or not logits.ndim:
-        raise ValueError(
-            f"{name} must be a float tensor with a last dimension, got {logits.dtype} of {list(logits.shape)}"
-        )
+        got = f"{logits.dtype} of {list(logits.shape)}"
+        raise ValueError(f"{name} must be a float tensor with a last dimension, got {got}")
     if logits.numel() == 0:
         return
     bad = (~torch.isfinite(logits.amax(-1))).nonzero()

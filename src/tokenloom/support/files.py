@@ -38,10 +38,7 @@ _mine: set[str] = set()
 
 @contextmanager
 def replacing(path: Path, remedy: str = "choose another folder with --out") -> Iterator[Path]:
-    """Give a path to write a file or a folder to, which replaces `path` when the block ends without an error.
-
-    `remedy` ends the sentence about a disk that refuses.
-    """
+    """Give a path to write to, which replaces `path` unless the block raises; `remedy` is for a disk that refuses."""
     try:
         path = Path(os.path.realpath(path))  # a link stays a link, to the new content
     except UnicodeEncodeError as error:

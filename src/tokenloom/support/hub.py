@@ -52,9 +52,8 @@ def hub_or_cache(local: bool = False) -> Iterator[None]:
             switch.HF_HUB_OFFLINE = True
         yield
     except Exception as error:
-        raise ConnectionError(
-            f"no connection to {constants.ENDPOINT} in {SECONDS:g} seconds, and no copy in the cache"
-        ) from error
+        tried = f"no connection to {constants.ENDPOINT} in {SECONDS:g} seconds"
+        raise ConnectionError(f"{tried}, and no copy in the cache") from error
     finally:
         for switch, value in zip(switches, before, strict=True):
             switch.HF_HUB_OFFLINE = value

@@ -84,9 +84,7 @@ def read_json(path: Path, limit: int = LIMIT) -> Any:
 def parse_json(text: str) -> Any:
     """Return the value of a JSON text."""
     try:
-        value = json.loads(
-            text, object_pairs_hook=_object, parse_int=_whole, parse_float=_number, parse_constant=_number
-        )
+        value = json.loads(text, object_pairs_hook=_object, parse_int=_int, parse_float=_float, parse_constant=_float)
         _check_depth(value, DEPTH)
     except RecursionError as error:
         raise ValueError(f"it is nested deeper than {DEPTH} levels") from error
@@ -110,14 +108,14 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _whole(digits: str) -> int:
+def _int(digits: str) -> int:
     value = int(digits[:21])  # more digits are too large in any case, and take quadratic time to read
     if not -(2**63) <= value < 2**63:
         raise ValueError(f"the number {digits[:20]}... does not fit 64 bits")
     return value
 
 
-def _number(text: str) -> float:
+def _float(text: str) -> float:
     """Read a number, or one of the constants NaN and Infinity, which Python's JSON allows."""
     if not math.isfinite(value := float(text)):
         raise ValueError(f"{text[:20]} is not a finite number")

@@ -33,11 +33,8 @@ TEXT_WORDS = JSON_WORDS | {NoneType: "none"}
 class Directory(Mapping[str, Entry], Generic[Entry]):
     """The classes or functions of one kind, by name.
 
-    Args:
-        kind: What messages call one of them.
-        group: The entry-point group through which other packages add theirs.
-        folder: The package (or module) whose modules register the built-in ones; they are imported when the directory
-            is first asked.
+    Messages call one of them `kind`; other packages add theirs through the entry-point group `group`.  The modules of
+    the package (or module) `folder` register the built-in ones, and are imported when the directory is first asked.
     """
 
     def __init__(self, kind: str, group: str, folder: str) -> None:
@@ -81,10 +78,9 @@ class Directory(Mapping[str, Entry], Generic[Entry]):
             try:
                 self.register(name)(point.load())
             except Exception as error:
-                raise ValueError(
-                    f"the {self.kind} {name!r} of another package could not be imported from {point.value} "
-                    f"({type(error).__name__}: {error}); mend or uninstall that package"
-                ) from error
+                what = f"the {self.kind} {name!r} of another package could not be imported from {point.value}"
+                why = f"{type(error).__name__}: {error}"
+                raise ValueError(f"{what} ({why}); mend or uninstall that package") from error
         return cast(Entry, self._parts[name])
 
     def __contains__(self, name: object) -> bool:
@@ -160,10 +156,7 @@ def _path(part: Any) -> str:
 
 
 def build(part: Callable[..., Part], values: Mapping[str, Any], what: str, **fixed: Any) -> Part:
-    """Build a part from JSON values; an unknown option is answered with the nearest one.
-
-    A list is a tuple there, and an object a dataclass.
-    """
+    """Build a part from JSON values, with lists for tuples and objects for dataclasses; `what` names it in errors."""
     known, options = options_of(part, fixed), dict(values)
     for key, value in values.items():
         if key not in known:

@@ -31,7 +31,7 @@ def check_network(
     """
     model = DiffusionModel(network, process, predicts=predicts)
     report = Report(f"network {type(unwrapped(network)).__name__} under {process.title}")
-    noisy = _state(process, min(length_of(model, length), 16))
+    _, noisy = _state(process, min(length_of(model, length), 16))
     with torch.no_grad(), evaluating(model):
         try:
             logits = model.logits(noisy)
@@ -72,12 +72,11 @@ def check_model(model: DiffusionModel, length: int | None = None) -> Report:
     """Check a model: its network, that everything reads it alike, and that it survives saving where it can be saved."""
     report = Report(f"model of {type(unwrapped(model.network)).__name__} under {model.process.title}")
     report.laws |= check_network(model.network, model.process, model.predicts, length).laws
-    noisy = _state(model.process, min(length or model.length or 16, 16))
+    x_0, noisy = _state(model.process, min(length or model.length or 16, 16))
     with torch.no_grad(), evaluating(model):
         predicted, read = model.predict(noisy), model.interpret(model.logits(noisy), noisy)
         report.close("predict is interpret of its logits", _values(predicted), _values(read), 1e-4)
         if model.predicts is not Score and not model.causal:
-            x_0 = _clean(model.process, noisy)
             found = loss_at(model, CrossEntropy(), x_0, noisy).per_token
             expected = CrossEntropy().per_token(predicted, x_0, noisy, model.process)
             report.close("a loss reads the same prediction", found, expected, 1e-3)
@@ -96,14 +95,9 @@ def _values(posterior: Posterior) -> Tensor:
     return values.nan_to_num(neginf=-1e3)
 
 
-def _state(process: Process, length: int) -> Noisy:
-    generator = torch.Generator().manual_seed(0)
-    time = torch.full((ROWS,), 0.5, dtype=torch.float64)
-    clean = _clean(process, process.prior(ROWS, length, generator))
-    return process.corrupted(clean, time, generator, None)
-
-
-def _clean(process: Process, noisy: Noisy) -> Tensor:
+def _state(process: Process, length: int) -> tuple[Tensor, Noisy]:
+    """Return clean tokens, and the state half-way to noise that they are corrupted to."""
     tokens = [token for token in range(min(process.vocab_size, 1000)) if token != process.mask_in_vocabulary]
-    index = torch.arange(noisy.tokens.numel()).view_as(noisy.tokens) * 7 % len(tokens)
-    return torch.tensor(tokens)[index]
+    x_0 = torch.tensor(tokens)[torch.arange(ROWS * length).view(ROWS, length) * 7 % len(tokens)]
+    t = torch.full((ROWS,), 0.5, dtype=torch.float64)
+    return x_0, process.corrupted(x_0, t, torch.Generator().manual_seed(0), None)

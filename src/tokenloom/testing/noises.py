@@ -30,10 +30,8 @@ def check_noise(noise: Noise, schedule: Schedule | None = None) -> Report:
 
 def check_size(noise: Noise) -> None:
     """Raise unless the vocabulary is small enough to enumerate."""
-    if noise.vocab_size > MOST:
-        raise ValueError(
-            f"a check enumerates at most {MOST} tokens, got {noise.vocab_size}; build a smaller one for it"
-        )
+    if (size := noise.vocab_size) > MOST:
+        raise ValueError(f"a check enumerates at most {MOST} tokens, got {size}; build a smaller one for it")
 
 
 def _every(noise: Noise) -> Tensor:
@@ -51,14 +49,12 @@ def _check_law(noise: Noise, report: Report) -> None:
     u = ((torch.arange(NUMBERS, dtype=torch.float64) + 0.5) / NUMBERS).unsqueeze(1).expand(-1, values.shape[1])
     report.close("draw has the frequencies of w", _frequencies(law.draw(u), len(values)), values, 2 / NUMBERS)
     for token in range(noise.num_states):
-        others = values.clone()
-        others[token] = 0
+        others = values.index_fill(0, torch.tensor(token), 0)
         possible = others.sum(0) > 0
-        avoid = torch.full(u.shape, token)
-        found = _frequencies(law.draw_other(avoid, u), len(values))
-        expected = others / torch.where(possible, others.sum(0), 1)
-        law_name = f"draw_other avoids token {token} and keeps the proportions of the others"
-        report.close(law_name, found[:, possible], expected[:, possible], 4 / NUMBERS)
+        found = _frequencies(law.draw_other(torch.full(u.shape, token), u), len(values))[:, possible]
+        expected = (others / others.sum(0))[:, possible]
+        words = f"draw_other avoids token {token} and keeps the proportions of the others"
+        report.close(words, found, expected, 4 / NUMBERS)
 
 
 def _frequencies(tokens: Tensor, states: int) -> Tensor:

@@ -47,8 +47,7 @@ def _check(objective: Objective, process: Process, kind: type[Posterior], report
     losses = objective.per_token(exact, x_0, noisy, process)
     report.note(f"the loss of an exact prediction is finite {words}", bool(losses.isfinite().all()))
     logits = torch.randn(8, x_0.shape[1], process.vocab_size, generator=generator, dtype=torch.float64)
-    part = noisy.sequences(slice(0, 8))
-    changed = logits.clone()
+    part, changed = noisy.sequences(slice(0, 8)), logits.clone()
     changed[:, 1:] = 0
     first, second = (objective.per_token(kind(value), x_0[:8], part, process) for value in (logits, changed))  # type: ignore[call-arg]
     report.close(f"the loss of a position depends on its own prediction alone {words}", first[:, 0], second[:, 0])

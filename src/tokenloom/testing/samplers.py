@@ -39,18 +39,15 @@ def check_sampler(kernel: Predictor | Corrector, process: Process | None = None,
         sampler = Sampler(kernel, steps=STEPS, show_given="clean")
     else:
         sampler = Sampler(corrector=kernel, steps=STEPS + (STEPS - 1) * kernel.evaluations, show_given="clean")
-    together, again, alone = (
-        sampler.run(model, batch, generator=RowGenerators.spawn(seed, batch)).tokens for batch in (8, 8, 1)
-    )
+    spawn = RowGenerators.spawn
+    together, again, alone = (sampler.run(model, rows, generator=spawn(seed, rows)).tokens for rows in (8, 8, 1))
     report.note("a row does not depend on its batch", bool((together[0] == alone[0]).all()))
     report.note("the same seeds draw the same tokens", bool((together == again).all()))
-    given = torch.zeros(table.ndim, dtype=torch.bool)
-    given[0] = True
     held = torch.full((table.ndim,), int(table.sum(tuple(range(1, table.ndim))).argmax()))
-    drawn = replace(sampler, show_given="clean").run(model, 8, given=(held, given), generator=RowGenerators.spawn(1, 8))
+    drawn = sampler.run(model, 8, given=(held, torch.arange(table.ndim) == 0), generator=spawn(1, 8))
     report.note("given tokens come back unchanged", bool((drawn.tokens[:, 0] == held[0]).all()))
     if isinstance(kernel, Predictor) and kernel.ends_predicted:
-        forbidden = replace(sampler, forbid=(int(held[0]),)).run(model, 8, generator=RowGenerators.spawn(2, 8))
+        forbidden = replace(sampler, forbid=(int(held[0]),)).run(model, 8, generator=spawn(2, 8))
         report.note("a forbidden token never comes out", not bool((forbidden.tokens == held[0]).any()))
     if kernel.exact:
         _check_law(sampler, model, table, report, seed)

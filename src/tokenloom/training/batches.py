@@ -7,6 +7,7 @@ several processes, each taking its rows of the batch, see what one process would
 Times are antithetic over the whole batch: t_j = floor + (1 - floor) ((u + j)/B mod 1)^power, one uniform u per step.
 """
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -19,8 +20,7 @@ from tokenloom.models.protocol import Model
 from tokenloom.objectives.likelihood import ALONE, Likelihood, Workers, nelbo
 from tokenloom.types import Flags, PerPosition, PerRow, Tokens
 
-VALIDATED = 64
-"""Validation rows per network call."""
+VALIDATED = 64  # validation rows per network call
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,12 @@ def _order(count: int, seed: int, epoch: int) -> Tensor:
 
 
 def validate(model: Model, data: Dataset, rows: int, seed: int, workers: Workers = ALONE) -> Likelihood:
-    """Return the bound, or likelihood, of the first held-out rows: one time per row, the same states at every call."""
-    generator = seeded(seed, "validation")
-    x_0, given = data.draw("valid", torch.arange(min(rows, len(data.valid))), generator)
-    return nelbo(model, x_0, samples=1, generator=generator, batch=VALIDATED, given=given, workers=workers)
+    """Return the bound, or likelihood, of the first held-out rows, with the same noise at every call.
+
+    Each has one time or, where there are fewer rows than asked for, as many as make up for them.
+    """
+    generator, found = seeded(seed, "validation"), min(rows, len(data.valid))
+    x_0, given = data.draw("valid", torch.arange(found), generator)
+    return nelbo(
+        model, x_0, samples=math.ceil(rows / found), generator=generator, batch=VALIDATED, given=given, workers=workers
+    )

@@ -1,5 +1,6 @@
 """From a config to the things it names: process, objective, model.  Combinations that make no sense are refused."""
 
+import math
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -22,12 +23,9 @@ from tokenloom.support.memory import check_memory
 from tokenloom.training.config import Predicts, TrainConfig, check_ranges
 from tokenloom.training.methods import Method, method_of
 
-GIVEN = 0.25
-"""The share of rows of text that are continued or filled in, by default."""
-COPIES = 5
-"""Copies of every parameter: its value, gradient, two moments and average."""
-KEPT_PER_TOKEN = 12
-"""Numbers of the width's size that a block keeps for the backward pass, at the least."""
+GIVEN = 0.25  # the share of rows of text that are continued or filled in, by default
+COPIES = 5  # copies of every parameter: its value, gradient, two moments and average
+KEPT_PER_TOKEN = 12  # numbers of the width's size that a block keeps for the backward pass, at the least
 NAMES: dict[type[Posterior], Predicts] = {kind: name for name, kind in REPRESENTATIONS.items()}  # type: ignore[misc]
 
 
@@ -196,13 +194,10 @@ def check_batch(config: TrainConfig, length: int, processes: int) -> None:
     network, batch, pieces = config.network, config.optimiser.batch, processes * config.optimiser.accumulate
     if batch % pieces:
         raise ValueError(f"--optimiser.batch must be a multiple of processes x accumulate = {pieces}, got {batch}")
-    blocks = getattr(network, "depth", 1) * getattr(network, "loops", 1)
-    kept = 1 if config.run.recompute else KEPT_PER_TOKEN
-    _check_memory(
-        2.0 * kept * (batch // pieces) * length * getattr(network, "width", 1) * blocks,
-        f"a step on {batch // pieces} sequences of {length} tokens",
-        "lower --optimiser.batch or --data.length, raise --optimiser.accumulate, or set --run.recompute",
-    )
+    rows, kept = batch // pieces, 1 if config.run.recompute else KEPT_PER_TOKEN
+    numbers = kept * math.prod(getattr(network, size, 1) for size in ("width", "depth", "loops"))
+    remedy = "lower --optimiser.batch or --data.length, raise --optimiser.accumulate, or set --run.recompute"
+    _check_memory(2.0 * numbers * rows * length, f"a step on {rows} sequences of {length} tokens", remedy)
 
 
 def _check_memory(needed: float, what: str, remedy: str) -> None:

@@ -33,8 +33,6 @@ FITTED = (
 )
 """Options that `fit` can choose."""
 Predicts = Literal["loo", "denoiser", "score"]
-
-
 AT_LEAST_1, AT_LEAST_2 = Limit("at least 1", 1), Limit("at least 2", 2)
 POSITIVE, SHARE = Limit("positive and finite", math.ulp(0.0)), Limit("in [0, 1)", 0, 1)
 BY_NAME = (

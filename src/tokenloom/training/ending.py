@@ -12,22 +12,18 @@ from types import FrameType
 from tokenloom.support.words import counted
 from tokenloom.training.config import TrainConfig
 
-FORWARD = 0.7
-"""The cost of validating a batch, in steps on it: two terms, each without the backward pass."""
+FORWARD = 0.7  # the cost of validating a batch, in steps on it: two terms, each without the backward pass
 MARGIN = 1.2
 SAME = 0.5
 """Seconds within which a second signal belongs to the first: a launcher passes on the Ctrl-C that its workers got."""
 
 
 class Clock:
-    """The time of a run, with some of it kept back for what comes after the last step.
-
-    It has `limit` minutes in all (None: no limit), of which earlier parts of the run took `before` seconds.
-    """
+    """The time of a run, at most `limit` minutes, with some of it kept back for what comes after the last step."""
 
     def __init__(self, limit: float | None) -> None:
         self.limit = math.inf if limit is None else limit * 60
-        self.before = 0.0
+        self.before = 0.0  # seconds that earlier parts of the run took
         self._reserve = 0.0
         self._took: dict[str, float] = {}
         self._started = time.monotonic()

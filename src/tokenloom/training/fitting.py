@@ -31,10 +31,8 @@ from tokenloom.training.setup import adam, batch_loss, prepare
 TOKENS_PER_PARAMETER = 6.0
 TIMED_STEPS, TIMED_SHARE = 3, 0.003
 """The most steps that are timed after the first, and the part of the time left after which no further one is."""
-VALIDATIONS, VALIDATING = 8, 0.05
-"""About how many validations a run has, and the most of its time that they may take."""
-AVERAGED = 0.03
-"""The part of a run that its average reaches back."""
+VALIDATIONS, VALIDATING = 8, 0.05  # about how many validations a run has, and the most of its time they may take
+AVERAGED = 0.03  # the part of a run that its average reaches back
 
 
 class Size(NamedTuple):
@@ -117,10 +115,7 @@ class _Trial:
 
 
 def _step_seconds(config: TrainConfig, data: Dataset, fabric: Any, left: float) -> float:
-    """Return the median of a few steps after the first, or of fewer once `TIMED_SHARE` of the time left is over.
-
-    Processes do not wait for each other here, as each may take another number of steps; all follow the first.
-    """
+    """Return the median of a few steps after the first, or of fewer once `TIMED_SHARE` of the time left is over."""
     with fabric.init_module():  # compiling would take longer than what is timed
         model = prepare(build_model(config, data), replace(config, run=replace(config.run, compile=False)))
     optimiser, objective = adam(model, config), objective_of(config)
@@ -135,6 +130,7 @@ def _step_seconds(config: TrainConfig, data: Dataset, fabric: Any, left: float) 
         optimiser.zero_grad()
         loss.item()  # on a GPU, wait for it
         took.append(time.perf_counter() - begin - sum(took))
+    # Processes do not wait for each other, as each may take another number of steps; all follow the first.
     return float(fabric.broadcast(median(took[2:] or took[1:])))
 
 

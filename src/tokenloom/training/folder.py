@@ -85,14 +85,11 @@ def _refusal(path: Path) -> str:
 class State:
     """The contents of state.json beside the step."""
 
-    best: float | None
-    """The best validation figure so far; None before the first, as JSON has no infinity."""
-    averaged: int
-    """Steps in the average of the weights."""
+    best: float | None  # the best validation figure so far; None before the first, as JSON has no infinity
+    averaged: int  # steps in the average of the weights
     rows_seen: int
     minutes: float
-    done: bool
-    """True if the run came to its end, with its model written."""
+    done: bool  # the run came to its end, with its model written
     config: dict[str, Any]
 
 

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +31,7 @@ from tokenloom.training.folder import State, find_checkpoint, locked
 from tokenloom.training.reporting import Reporter
 from tokenloom.training.setup import Learner, batch_loss, gather, launch, whole
 
-PATIENCE = 5
-"""Steps in a row whose loss is not finite before the run stops."""
+PATIENCE = 5  # steps in a row whose loss is not finite before the run stops
 
 
 @dataclass(frozen=True)
@@ -40,20 +39,18 @@ class Result:
     """The outcome of a run."""
 
     steps: int
-    resumed_at: int
-    """The step this part of the run began at; `minutes` counts from there."""
+    resumed_at: int  # the step this part of the run began at; `minutes` counts from there
     tokens: int
     minutes: float
     figures: dict[str, Likelihood]
     """The bound under each process that the network was trained with, by name; the model is saved with the first."""
+    characters: float | None  # per token of text
     entropy: float | None
     parameters: int
-    network: str
-    """The kind of network."""
+    network: str  # the kind of network
     predicts: str
     folder: Path
-    stopped_by: int | None = None
-    """The signal that ended it before its time, if one did."""
+    stopped_by: int | None = None  # the signal that ended it before its time, if one did
 
 
 def train(config: TrainConfig, resume: bool, reporter: Reporter) -> Result | None:
@@ -100,10 +97,16 @@ class _Run:
     refused: str | None = None
     latest: tuple[int, dict[str, Likelihood]] | None = None
 
+    @cached_property
+    def characters(self) -> float | None:
+        """The characters that a token of the validation text spells, on average."""
+        rows = self.data.valid[: self.config.run.valid_rows]
+        found = self.data.characters(rows)
+        return found and found / rows.numel()
+
     def loop(self, start: int) -> Result:
         config, step = self.config, start
         if self.fabric.is_global_zero:
-            self.folder.mkdir(parents=True, exist_ok=True)
             write_json(self.folder / "config.json", config.record())
         with self.reporter.running(config, start, self.clock):
             while not self._finished(step, start):
@@ -118,7 +121,7 @@ class _Run:
         model, minutes = self.learner.model, self.clock.minutes - self.clock.before / 60
         return Result(
             step, start, step * config.optimiser.batch * self.data.length, minutes, figures,
-            self.data.entropy, sum(parameter.numel() for parameter in model.parameters()),
+            self.characters, self.data.entropy, sum(parameter.numel() for parameter in model.parameters()),
             unwrapped(model.network).name, "the next token" if model.causal else str(config.predicts),
             self.folder, self.stopping.number,
         )  # fmt: skip
@@ -181,7 +184,7 @@ class _Run:
         return rate * (1 - float(self.fabric.broadcast(self.clock.share())))  # clocks differ: all follow the first
 
     def _finished(self, step: int, start: int) -> bool:
-        batches = min(self.config.run.valid_rows, len(self.data.valid)) / self.config.optimiser.batch
+        batches = self.config.run.valid_rows / self.config.optimiser.batch
         over = step >= (self.config.max_steps or math.inf) or (step > start and self.clock.over(batches))
         return bool(self.fabric.broadcast(over or self.stopping.number is not None))
 
@@ -193,10 +196,8 @@ class _Run:
         others = self.learner.method.processes[1:]
         models = [root.model, *(root.model.with_process(process) for process in others)]
         with self.reporter.doing(f"step {step:,}: validating {counted(rows, 'sequence')}"), self.clock.timing("figure"):
-            figures = {
-                model.process.name: validate(model, self.data, run.valid_rows, run.seed, workers) for model in models
-            }
-        self.reporter.validated(step, figures, self.data.entropy)
+            figures = {model.process.name: validate(model, self.data, rows, run.seed, workers) for model in models}
+        self.reporter.validated(step, figures, self.data.entropy, self.characters)
         records = {name: figure.record() for name, figure in figures.items()}
         validation = records[root.model.process.name] | ({"processes": records} if others else {})
         model = root.model.describe(step=step, validation=validation)

@@ -111,9 +111,8 @@ def method_of(text: str, vocab_size: int, schedule: Schedule, tokens: torch.Tens
         return Method((replace(process, noise=unigrams(counted, vocab_size)),))
     named = [kind for kind in NOISES if required_of(NOISES[kind]) == ["vocab_size"]]
     if noise not in named:
-        raise ValueError(
-            f"noise must be unigram, the counts of the data, or a noise, got {noise!r}; {nearest(noise, named)}"
-        )
+        hint = nearest(noise, named)
+        raise ValueError(f"noise must be unigram, the counts of the data, or a noise, got {noise!r}; {hint}")
     return Method((replace(process, noise=NOISES.parse(_text(noise, rest), vocab_size=vocab_size)),))
 
 

@@ -22,8 +22,7 @@ from tokenloom.training.methods import method_text
 
 RECIPES: Directory[Callable[[], TrainConfig]] = Directory("recipe", "tokenloom.recipes", "tokenloom.training")
 
-LENGTH = 128
-"""Tokens per row of a model that reads any number."""
+LENGTH = 128  # tokens per row of a model that reads any number
 SMALL = OptimiserConfig(lr=1e-3, warmup=200, ema=0.999)
 
 

@@ -25,12 +25,12 @@ from tokenloom.support.words import counted
 from tokenloom.training.config import TrainConfig
 from tokenloom.training.ending import Clock
 
-EVERY = 20
-"""Steps between two lines of metrics."""
+EVERY = 20  # steps between two lines of metrics
 FIRST_STEPS, FIRST_SECONDS = 4, 2.0
 """Steps and seconds after which the run says what to expect; the first step is slow and does not count."""
-KEPT = 10_000
-"""The most lines of metrics that wait for room on the disk."""
+FEW = 100
+"""The number of sequences below which a figure says how many there were."""
+KEPT = 10_000  # the most lines of metrics that wait for room on the disk
 Record = dict[str, Any]
 
 
@@ -42,7 +42,7 @@ class Reporter:
         self._display = Display(self.console)
         self.doing = self._display.status
         self._writers: dict[str, Callable[[Record], None]] = {}
-        self._figure = ""
+        self._figure, self._smoothed = "", Smoothed()
 
     @contextmanager
     def running(self, config: TrainConfig, start: int, clock: Clock) -> Iterator[None]:
@@ -65,7 +65,8 @@ class Reporter:
             self._mark = (now, step)
             self._write({"step": step, "loss": loss, "lr": rate, "tokens_per_second": round(speed)})
         share = max(self._clock.share(), step / (self._config.max_steps or math.inf))
-        self._display.update(f"step {step:,}  loss {loss:.4f}  {speed:,.0f} tokens/s{self._figure}", min(1.0, share))
+        shown = f"mean loss ({self._config.objective}) {self._smoothed(loss):.4f}"
+        self._display.update(f"step {step:,}  {shown}  {speed:,.0f} tokens/s{self._figure}", min(1.0, share))
         since, first = self._first
         if not self._expected and step - first >= FIRST_STEPS and now - since >= FIRST_SECONDS:
             self._expected = True
@@ -82,17 +83,20 @@ class Reporter:
             f"in {_duration((following - step) * seconds)}"
         )
 
-    def validated(self, step: int, figures: Mapping[str, Likelihood], entropy: float | None) -> None:
-        """Report a validation figure, or one for each of several processes."""
+    def validated(
+        self, step: int, figures: Mapping[str, Likelihood], entropy: float | None, characters: float | None = None
+    ) -> None:
+        """Report a validation figure, or one for each of several processes, with the characters per token of text."""
         exact = "" if entropy is None else f" (entropy {entropy:.4f})"
-        several = len(figures) > 1
-        words = ", ".join(f"{name} {figure}" if several else str(figure) for name, figure in figures.items())
-        self._figure = f"  valid {words} nats{exact}"
-        self.say(f"step {step:,}: validation bound {words} nats per token{exact}")
-        first = next(iter(figures.values()))
+        several, first = len(figures) > 1, next(iter(figures.values()))
+        self._figure = f"  valid {first} nats{exact}"
+        words = (f"{name if several else ''} {in_nats(figure, characters)}" for name, figure in figures.items())
+        self.say(f"step {step:,}: validation {kind(first)}{','.join(words)}{exact}")
         record = {"step": step, "valid_nats": first.per_token, "valid_standard_error": first.per_token_error}
         for name, figure in figures.items() if several else ():
             record |= {f"valid_nats_{name}": figure.per_token, f"valid_standard_error_{name}": figure.per_token_error}
+        if characters is not None:
+            record["valid_nats_per_character"] = first.per_token / characters
         self._write(record | {"entropy": entropy})
 
     def say(self, sentence: str) -> None:
@@ -117,6 +121,32 @@ class Reporter:
             except Exception as error:  # whatever it is, metrics must not end a run
                 del self._writers[name]
                 self.say(f"{name} failed ({type(error).__name__}: {error}); the run continues without it")
+
+
+class Smoothed:
+    """A mean over the last values, each weighted 2% less than the next."""
+
+    def __init__(self) -> None:
+        self.sum = self.weight = 0.0
+
+    def __call__(self, value: float) -> float:
+        if math.isfinite(value):
+            self.sum, self.weight = 0.98 * self.sum + value, 0.98 * self.weight + 1
+        return self.sum / self.weight if self.weight else value
+
+
+def kind(figure: Likelihood) -> str:
+    """Name what a figure is: a bound, unless it is exact."""
+    return "negative log-likelihood" if figure.exact else "bound"
+
+
+def in_nats(figure: Likelihood, characters: float | None) -> str:
+    """Write a figure per token and, of text with so many characters to a token, per character; few rows are counted."""
+    few = f" ({counted(figure.sequences, 'sequence')})" if figure.sequences < FEW else ""
+    if characters == 1:
+        return f"{figure} nats per character{few}"
+    each = "" if characters is None else f", {figure.per_token / characters:.4f} per character"
+    return f"{figure} nats per token{each}{few}"
 
 
 def _log_scalars(board: Any, record: Record) -> None:

@@ -126,14 +126,11 @@ class Learner:
     def _restore_moments(self, stored: Mapping[str, Tensor]) -> None:
         """Load Adam's moments, after the model is cut into parts; a parameter that never had a gradient has none."""
         named = enumerate(self.model.named_parameters())
-        moved = [(index, name, parameter) for index, (name, parameter) in named if f"step.{name}" in stored]
-        expected: dict[str, Tensor] = {f"{key}.{name}": parameter for _, name, parameter in moved for key in ADAM}
+        moved = [(index, name, value) for index, (name, value) in named if f"step.{name}" in stored]
+        expected: dict[str, Tensor] = {f"{key}.{name}": value for _, name, value in moved for key in ADAM}
         expected |= {f"step.{name}": torch.empty(()) for _, name, _ in moved}
         check_tensors(expected, stored, "the moments of the checkpoint")
-        state = {
-            index: {key: cut_like(stored[f"{key}.{name}"], parameter) for key in ADAM}
-            for index, name, parameter in moved
-        }
+        state = {index: {key: cut_like(stored[f"{key}.{name}"], value) for key in ADAM} for index, name, value in moved}
         self.optimiser.load_state_dict({"state": state, "param_groups": self.optimiser.state_dict()["param_groups"]})
 
     def tensors(self, keep: bool) -> dict[str, dict[str, Tensor]]:

@@ -19,10 +19,9 @@ from tokenloom import __version__
 from tokenloom.web.describe import describe
 from tokenloom.web.guard import Guard
 from tokenloom.web.library import Library
-from tokenloom.web.limits import Limits
 from tokenloom.web.looking import look
 from tokenloom.web.oracle_page import three_posteriors
-from tokenloom.web.requests import Draw, Encode, Look, Table, Which, parse
+from tokenloom.web.requests import Draw, Encode, Limits, Look, Table, Which, parse
 from tokenloom.web.running import draw
 from tokenloom.web.views import VIEWS
 from tokenloom.web.workers import Job, Workers

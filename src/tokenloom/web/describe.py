@@ -15,7 +15,7 @@ from tokenloom.process import Process
 from tokenloom.samplers import CORRECTORS, PREDICTORS, Kernel
 from tokenloom.support.registry import Registry, kinds_of, options_of
 from tokenloom.web.library import Entry
-from tokenloom.web.limits import Limits
+from tokenloom.web.requests import Limits
 
 SMALL = 512
 """The largest vocabulary that is sent whole."""
@@ -31,7 +31,7 @@ def describe(entry: Entry, process: str | None, limits: Limits) -> dict[str, Any
     return {
         "name": entry.name,
         "process": law.name,
-        "processes": entry.processes,
+        "processes": list(entry.models),
         "view": entry.layout,
         "vocab": size,
         "masks": masks,

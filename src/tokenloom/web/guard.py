@@ -27,10 +27,7 @@ HEADERS = {
 
 
 class Guard:
-    """Middleware that refuses requests from other pages and adds `HEADERS` to every answer.
-
-    `names` are those of this machine, beside localhost and addresses.
-    """
+    """Refuses requests from other pages and adds `HEADERS` to answers; `names` are this machine's beside localhost."""
 
     def __init__(self, app: ASGIApp, names: Iterable[str] = ()) -> None:
         self.app, self.names = app, {"localhost", *(name.lower() for name in names)}

@@ -21,8 +21,7 @@ from tokenloom.models.model import DiffusionModel
 from tokenloom.models.opening import open_run
 from tokenloom.models.store import model_folder, under
 from tokenloom.support.words import nearest
-from tokenloom.web.limits import Limits
-from tokenloom.web.requests import Encode
+from tokenloom.web.requests import Encode, Limits
 from tokenloom.web.views import VIEWS, View
 
 _FILTERS = threading.Lock()  # warning filters are global, so one thread at a time may change them
@@ -35,18 +34,17 @@ class Entry:
         self.name, self._lock = name, threading.Lock()
 
     def model(self, process: str | None = None) -> DiffusionModel:
-        """Return the model under a process of `processes`, or its own; every thread gets the same one."""
+        """Return the model under a process of `models`, or its own; every thread gets the same one."""
         with self._lock:  # the first thread loads the model, the others wait for it
-            models = self._models
+            models = self.models
         wanted = next(iter(models)) if process is None else process
         if wanted not in models:
-            raise ValueError(
-                f"{self.name} is not used under the process {wanted[:80]!r}; {nearest(wanted[:80], models)}"
-            )
+            shown = wanted[:80]
+            raise ValueError(f"{self.name} is not used under the process {shown!r}; {nearest(shown, models)}")
         return models[wanted]
 
     @cached_property
-    def _models(self) -> dict[str, DiffusionModel]:
+    def models(self) -> dict[str, DiffusionModel]:
         """The model under its own process, then under others that its network supports and has seen the noise of."""
         own = open_run(self.name).model
         models = {own.process.name: own}
@@ -57,11 +55,6 @@ class Entry:
                     with suppress(ValueError, Warning):
                         models[name] = under(own, name)
         return models
-
-    @property
-    def processes(self) -> list[str]:
-        """Names of the processes it can be used under, its own first."""
-        return list(self._models)
 
     @cached_property
     def decoder(self) -> Decoder:
@@ -80,7 +73,7 @@ class Entry:
         found = self.view.layout(self.model().length)
         if found is None and self.decoder.side is not None:
             return {"kind": "pixels", "side": self.decoder.side}
-        return found or {"kind": "text" if self.decoder.is_text else "numbers"}
+        return found or {"kind": "numbers" if self.decoder.tokenizer is None else "text"}
 
     def encode(self, asked: Encode, limits: Limits) -> dict[str, Any]:
         """Return the tokens of a text, null for a blank, up to the last one that is not blank."""
@@ -92,8 +85,7 @@ class Entry:
         cells = [token if flag else None for token, flag in zip(*(part.tolist() for part in given), strict=True)]
         while cells and cells[-1] is None:
             cells.pop()
-        pieces = {str(token): self.decoder.piece(token) for token in cells if token is not None}
-        return {"tokens": cells, "pieces": pieces}
+        return {"tokens": cells, "pieces": {str(cell): self.decoder.piece(cell) for cell in cells if cell is not None}}
 
 
 class Library(dict[str, Entry]):

@@ -18,8 +18,7 @@ from tokenloom.posteriors import Denoiser, LeaveOneOut, conditional_log_probs
 from tokenloom.samplers import Evaluator, LazyPrediction, LocalPrediction
 from tokenloom.types import Flags
 from tokenloom.web.library import Entry
-from tokenloom.web.limits import Limits, check_within
-from tokenloom.web.requests import Look, flags_at
+from tokenloom.web.requests import Limits, Look, check_within, flags_at
 
 TOP = 10
 """Bars per law."""

@@ -1,10 +1,11 @@
 """Requests of the page, parsed and checked: a wrong value is answered with a sentence, never with a traceback.
 
 A request is a JSON object whose fields are those of a dataclass; a field that is unknown, or of another type, is named.
+`Limits` bound what one visitor may ask of the machine, whatever the page allows.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Literal, TypeVar
 
 import torch
@@ -13,11 +14,39 @@ from tokenloom.models.protocol import Model
 from tokenloom.samplers.given import GivenTokens
 from tokenloom.samplers.options import SamplerOptions
 from tokenloom.state import Noisy
+from tokenloom.support.checks import check_least
 from tokenloom.support.reading import parse_json
 from tokenloom.support.registry import build
 from tokenloom.types import Flags
 
 Asked = TypeVar("Asked")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of one request, and of all of them together."""
+
+    length: int = 2048
+    """Longest sequence, in tokens."""
+    steps: int = 1024
+    """Most network evaluations of one sequence."""
+    tries: int = 32
+    """Most draws of one Sudoku that is to be solved."""
+    body: int = 262_144
+    """Largest request, in bytes."""
+    seconds: int = 300
+    """Longest time that one request may run."""
+    waiting: int = 64
+    """Requests that wait for their turn; the next one is refused."""
+    workers: int = 2
+    """Requests that run at the same time."""
+
+    def __post_init__(self) -> None:
+        check_least(self, **dict.fromkeys(asdict(self), 1))
+
+    def longest(self, own: int | None) -> int:
+        """Return the longest sequence of a model that has this length, or none of its own."""
+        return min(self.length, own or self.length)
 
 
 @dataclass(frozen=True)
@@ -53,7 +82,6 @@ class Which:
     """A model of those that the server was started with."""
 
     model: str
-    """Its name in the list."""
     process: str | None = None
     """The process it is used under; its own if None."""
 
@@ -87,7 +115,6 @@ class Look(Which):
     sampling: SamplerOptions = field(default_factory=SamplerOptions)
     """Top-p, top-k and temperature, to show what they would cut."""
     position: int | None = None
-    """The position whose posteriors are wanted."""
 
 
 @dataclass(frozen=True)
@@ -129,3 +156,9 @@ def flags_at(positions: Iterable[int], length: int) -> Flags:
             raise ValueError(f"a position must be in 0..{length - 1}, got {position}")
         flags[0, position] = True
     return flags
+
+
+def check_within(name: str, value: int, limit: int, remedy: str, least: int = 1) -> None:
+    """Raise unless a value is in least..limit."""
+    if not least <= value <= limit:
+        raise ValueError(f"{name} must be in {least}..{limit:,} here, got {value:,}; {remedy}")

@@ -22,8 +22,7 @@ from tokenloom.samplers.given import BIASED
 from tokenloom.samplers.run import length_of
 from tokenloom.state import Noisy
 from tokenloom.web.library import Entry
-from tokenloom.web.limits import Limits, check_within
-from tokenloom.web.requests import Draw, State
+from tokenloom.web.requests import Draw, Limits, State, check_within
 from tokenloom.web.views import View
 from tokenloom.web.workers import Job
 
@@ -33,8 +32,7 @@ class Frames:
 
     def __init__(self, job: Job, decoder: Decoder, limits: Limits) -> None:
         self.job, self.decoder, self.limits = job, decoder, limits
-        self.began = time.monotonic()
-        self.attempt = 1
+        self.began, self.attempt = time.monotonic(), 1
         self._last: Noisy | None = None
         self._seen: set[int] = set()
 
@@ -42,10 +40,8 @@ class Frames:
         """Write one step; end the run if its reader is gone or its time is up."""
         if self.job.stop.is_set():
             raise ValueError("this drawing was stopped")
-        if time.monotonic() - self.began > self.limits.seconds:
-            raise ValueError(
-                f"this took longer than {self.limits.seconds} seconds, the limit here; take fewer steps or shorter text"
-            )
+        if time.monotonic() - self.began > (limit := self.limits.seconds):
+            raise ValueError(f"this took longer than {limit} seconds, the limit here; take fewer steps or shorter text")
         if step.before is not self._last:  # the first step of a try
             self.write(step.before, step.index - 1, step.count, 0)
         self.write(step.after, step.index, step.count, int(step.evaluations[0]))

@@ -16,7 +16,7 @@ from tokenloom.models.threads import fit_threads
 from tokenloom.samplers import Sampler
 from tokenloom.web.app import UPLOAD, Playground
 from tokenloom.web.library import Library
-from tokenloom.web.limits import Limits
+from tokenloom.web.requests import Limits
 
 OPEN = (
     "this server is open to other machines: whoever reaches {address} can use its models and its processor, without a "
@@ -40,9 +40,8 @@ def listen(host: str, port: int) -> socket.socket:
         return socket.create_server((host, port), family=family, dualstack_ipv6=both)
     except (OSError, OverflowError) as error:
         reason = str(getattr(error, "strerror", error)).partition(" (while")[0]
-        raise ValueError(
-            f"cannot listen on {host}, port {port}: {reason}; choose another --port, or 0 for a free one"
-        ) from None
+        remedy = "choose another --port, or 0 for a free one"
+        raise ValueError(f"cannot listen on {host}, port {port}: {reason}; {remedy}") from None
 
 
 def url_of(bound: socket.socket, host: str) -> str:

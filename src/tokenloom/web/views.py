@@ -7,10 +7,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from tokenloom.models.model import DiffusionModel
-from tokenloom.samplers import Sampler, Step
+from tokenloom.samplers import Sampler
 from tokenloom.samplers.given import GivenTokens
+from tokenloom.samplers.run import OnStep
 from tokenloom.support.registry import Registry
 from tokenloom.web.requests import Draw
+
+OnTry = Callable[[int], None]
 
 
 class View:
@@ -25,18 +28,11 @@ class View:
         return None
 
     def solve(
-        self,
-        model: DiffusionModel,
-        sampler: Sampler,
-        request: Draw,
-        given: GivenTokens,
-        on_step: Callable[[Step], None],
-        on_try: Callable[[int], None],
+        self, model: DiffusionModel, sampler: Sampler, request: Draw, given: GivenTokens, on_step: OnStep, on_try: OnTry
     ) -> dict[str, Any]:
         """Draw until the sequence is valid, at most `request.tries` times; `on_try` is called with each try's number.
 
-        Returns:
-            The `tokens`, their `evaluations`, the number of `tries` and whether they are `solved`.
+        Return the `tokens`, their `evaluations`, the number of `tries` and whether they are `solved`.
         """
         raise ValueError(f"{self.name} data has no rules that a sequence could obey; draw once instead")
 

@@ -18,7 +18,8 @@ from tests.nn.pretrained import FIRST, LAST, MASK, MASKED, SPECIAL, K, pretraine
 from tokenloom.evaluation.held_out import TextOptions, text_rows
 from tokenloom.models.interop.importing import import_model
 from tokenloom.models.interop.vocabulary import read_vocabulary, symbols
-from tokenloom.models.tokenizer import Characters, Subwords, tokenizer_from_json
+from tokenloom.models.tokenizer import Characters, Subwords
+from tokenloom.models.tokenizer_sources import tokenizer_from_json
 from tokenloom.nn.language_models import MaskedLM
 
 WORDS = ["[UNK]", "[PAD]", "[CLS]", "[SEP]", "[MASK]", *string.ascii_letters[:33], "[unused1]"]

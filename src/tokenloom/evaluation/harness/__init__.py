@@ -91,10 +91,6 @@ class TaskReport:
             found.append(f"{self.shortened:,} contexts were too long for the model and lost their beginning")
         return found
 
-    def record(self) -> dict[str, Any]:
-        """Return everything as JSON."""
-        return asdict(self) | {"notes": self.notes}
-
 
 def evaluate_tasks(
     model: Model | str | Path,

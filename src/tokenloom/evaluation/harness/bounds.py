@@ -81,7 +81,6 @@ class WideRows(RowGenerators):
         self.width = width
 
     def uniform(self, shape: tuple[int, ...]) -> Float[Tensor, "*shape"]:
-        """Return the numbers of the first positions."""
         rows, length, *rest = shape
         return super().uniform((rows, max(length, self.width), *rest))[:, :length]
 
@@ -119,9 +118,8 @@ class Scorer:
             return (Estimate(nats, 0.0) for nats in self.exact_nats(rows).tolist())
         if self.any_order:
             return map(self._any_order, rows)
-        widths: dict[str, int] = {}
-        for row in rows:
-            widths[row.question] = max(len(row.tokens), widths.get(row.question, 0))
+        by_length = sorted(rows, key=lambda row: len(row.tokens))
+        widths = {row.question: len(row.tokens) for row in by_length}  # of a question's longest choice
         return (self._nelbo(row, widths[row.question]) for row in rows)
 
     def exact_nats(self, rows: Sequence[Row]) -> Float[Tensor, "rows"]:
@@ -212,6 +210,5 @@ class Scorer:
 
 
 def _estimate(values: Float[Tensor, "samples"]) -> Estimate:
-    """Return the mean, and its error from neighbours, which in stratified samples differ by their noise alone: NaN
-    for a single sample."""
+    """Return the mean, and its error from neighbours: stratified, they differ by noise alone; NaN for one sample."""
     return Estimate(float(values.mean()), math.sqrt(float(values.diff().square().mean()) / 2 / len(values)))

@@ -7,8 +7,7 @@
 Context and continuation are tokenised together and parted after the tokens of the context.  An empty context is no
 context: no token stands in for it.  A context that is too long loses its beginning, as is usual there.
 
-Both ends of a sequence are visible to a model that is not causal, so log p and text are those of a sequence of exactly
-this length.
+Both ends of a sequence are visible to a model that is not causal: log p and text are for exactly this length.
 """
 
 from collections import defaultdict
@@ -28,6 +27,7 @@ from tokenloom.evaluation.harness.bounds import Estimate, Row, Scorer
 from tokenloom.models.opening import load
 from tokenloom.models.protocol import Model
 from tokenloom.models.tokenizer import Tokenizer
+from tokenloom.types import Tokens
 
 
 @register_model("tokenloom")
@@ -56,20 +56,13 @@ class TokenloomLM(TemplateLM):
         self.tokenizer = found
         self.sampler = self.options.sampler_value()
         self.scorer = Scorer(self.model, self.options.samples, self.options.batch_size, self.options.seed)
-        self.errors: list[float] = []
-        """The standard error that noise leaves on each log-likelihood, in nats."""
-        self.shortened = 0
-        """Requests whose context lost its beginning."""
+        self.errors: list[float] = []  # that noise leaves on each log-likelihood, in nats
+        self.shortened = 0  # requests whose context lost its beginning
 
     @property
     def eot_token_id(self) -> int | None:
         """The token that ends a text, if the tokenizer has one."""
         return self.tokenizer.end_of_sequence
-
-    @property
-    def max_length(self) -> int | None:
-        """The longest sequence, if there is a limit."""
-        return self.model.length
 
     def tok_encode(self, string: str, add_special_tokens: bool | None = None, **kwargs: Any) -> list[int]:
         return self.tokenizer.encode(string)
@@ -77,8 +70,6 @@ class TokenloomLM(TemplateLM):
     def get_model_info(self) -> dict[str, Any]:
         """Return what the harness writes into its results."""
         return {"estimator": self.scorer.estimator, "samples": self.options.samples, "seed": self.options.seed}
-
-    # ---------------------------------------------------------------- log-likelihoods
 
     def loglikelihood(self, requests: list[Any], disable_tqdm: bool = False) -> list[tuple[float, bool]]:
         pairs = [request.args for request in requests]
@@ -119,7 +110,7 @@ class TokenloomLM(TemplateLM):
 
     def _kept(self, context: list[int], room: int, what: str, remedy: str) -> list[int]:
         """Return as much of the end of the context as fits before the `room` tokens of `what`."""
-        limit = self.max_length
+        limit = self.model.length
         if limit is None or len(context) + room <= limit:
             return context
         if room > limit:
@@ -130,11 +121,9 @@ class TokenloomLM(TemplateLM):
     def _windows(self, text: str) -> list[Row]:
         """Cut a text into disjoint windows, each without what lies before it."""
         tokens = self.tok_encode(text)
-        size = self.max_length or max(1, len(tokens))
+        size = self.model.length or max(1, len(tokens))
         starts = range(0, len(tokens), size)
         return [Row(tuple(tokens[start : start + size]), 0, f"{text}\0{start}") for start in starts]
-
-    # ---------------------------------------------------------------- text
 
     def generate_until(self, requests: list[Any], disable_tqdm: bool = False) -> list[str]:
         """Draw with the sampler of the options; of a task's own settings, `until` and `max_gen_toks` count."""
@@ -147,7 +136,7 @@ class TokenloomLM(TemplateLM):
         parts = [group[start : start + size] for group in groups.values() for start in range(0, len(group), size)]
         for part in tqdm(parts, desc="Generating", disable=disable_tqdm):
             drawn = self._generate([asked[index][0] for index in part], asked[part[0]][1], part)
-            for index, ids in zip(part, drawn, strict=True):
+            for index, ids in zip(part, drawn.tolist(), strict=True):
                 texts[index] = self._cut(ids, requests[index].args[1])
                 self.cache_hook.add_partial("generate_until", requests[index].args, texts[index])
         return texts
@@ -155,10 +144,10 @@ class TokenloomLM(TemplateLM):
     def _opening(self, text: str, settings: dict[str, Any]) -> tuple[list[int], int]:
         """Return the context that is read and the number of tokens to write."""
         room = int(settings.get("max_gen_toks", self.options.max_gen_toks))
-        remedy = f"set --gen_kwargs max_gen_toks={max(1, (self.max_length or room) // 2)} or less"
+        remedy = f"set --gen_kwargs max_gen_toks={max(1, (self.model.length or room) // 2)} or less"
         return self._kept(self.tok_encode(text), room, "text of max_gen_toks", remedy), room
 
-    def _generate(self, contexts: list[list[int]], room: int, numbers: list[int]) -> list[list[int]]:
+    def _generate(self, contexts: list[list[int]], room: int, numbers: list[int]) -> Tokens:
         """Continue contexts of one length by `room` tokens; the seed of each is that of its request's number."""
         known = len(contexts[0])
         tokens = torch.tensor([[*context, *([0] * room)] for context in contexts], device=self.device)
@@ -166,8 +155,7 @@ class TokenloomLM(TemplateLM):
         generator = RowGenerators([derive_seed(self.options.seed, "generate", each) for each in numbers], self.device)
         given = (tokens, flags) if known else None
         drawn = self.sampler.run(self.model, len(tokens), length=known + room, given=given, generator=generator)
-        ids: list[list[int]] = drawn.tokens[:, known:].tolist()
-        return ids
+        return drawn.tokens[:, known:]
 
     def _cut(self, ids: list[int], settings: dict[str, Any]) -> str:
         """Return the text before its end token and before the first of the strings that stop it."""

@@ -10,11 +10,7 @@ from pathlib import Path
 from tokenloom.support.words import nearest
 
 FOLDER = Path(__file__).parent
-ALIASES = {
-    "sudoku-udm-loo": "sudoku@uniform",
-    "sudoku-mdm": "sudoku@masked",
-    "sudoku-audm": "sudoku@absorbing",
-}
+ALIASES = {"sudoku-udm-loo": "sudoku@uniform", "sudoku-mdm": "sudoku@masked", "sudoku-audm": "sudoku@absorbing"}
 """Names of earlier versions, and what they mean now."""
 
 
@@ -39,6 +35,4 @@ def locate(name: str | Path) -> Path:
 
 def suggestion(name: str | Path) -> str:
     """Return the end of a sentence about a name that leads nowhere: the nearest names, nothing if the path exists."""
-    if os.path.exists(name):
-        return ""
-    return f"; no bundled model has this name, {nearest(str(name), bundled_names())}"
+    return "" if os.path.exists(name) else f"; no bundled model has this name, {nearest(str(name), bundled_names())}"

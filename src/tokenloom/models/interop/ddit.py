@@ -134,10 +134,8 @@ def layout(config: TransformerConfig) -> dict[str, tuple[str, Tensor]]:
 
 def to_dit(tensors: Tensors, config: TransformerConfig, label: int | None = None) -> Tensors:
     """Return the weights of a `DiT`; `label` is the class to fold in, by default the last, which means no class."""
-    kept = {
-        name: value if value.dtype == torch.float64 else value.float()  # everything is computed in float32 at least
-        for name, value in parameters(tensors).items()
-    }
+    least = torch.float32  # everything is computed in it, or in float64
+    kept = {name: value.to(torch.promote_types(value.dtype, least)) for name, value in parameters(tensors).items()}
     table = kept.pop(LABELS, None)
     if table is not None:
         _fold_label(kept, table, len(table) - 1 if label is None else label)
@@ -161,10 +159,8 @@ def _fold_label(kept: Tensors, table: Tensor, label: int) -> None:
 
 def _fold_time(renamed: Tensors) -> Tensors:
     """Fold the condition at sigma = 0, whose features are ones and then zeros, into every modulation."""
-    first, first_bias, second, second_bias = (
-        renamed[f"time.mlp.{name}"].double() for name in ("0.weight", "0.bias", "2.weight", "2.bias")
-    )
-    condition = F.silu(second @ F.silu(first[:, : first.shape[1] // 2].sum(1) + first_bias) + second_bias)
+    W_0, b_0, W_2, b_2 = (renamed[f"time.mlp.{name}"].double() for name in ("0.weight", "0.bias", "2.weight", "2.bias"))
+    condition = F.silu(W_2 @ F.silu(W_0[:, : W_0.shape[1] // 2].sum(1) + b_0) + b_2)
     folded: Tensors = {}
     for name, value in renamed.items():
         if name.endswith("modulation.linear.weight"):

@@ -18,8 +18,7 @@ from tokenloom.schedules import LinearSchedule
 from tokenloom.support.words import nearest
 
 Config = dict[str, Any]
-EPS = 1e-3
-"""The signal left at t = 1 in the log-linear schedule of the field, alpha = 1 - (1 - eps) t."""
+EPS = 1e-3  # the signal left at t = 1 in the log-linear schedule of the field, alpha = 1 - (1 - eps) t
 SIGMA: Config = {"clock": "sigma", "time_least": 0.0, "time_most": -math.log(EPS)}
 ZERO: Config = {"time": False}
 """The options of a `DiT` whose time is sigma = -log alpha_t, or was always 0."""
@@ -60,21 +59,17 @@ SIZES = {
 
 @dataclass(frozen=True)
 class Plan:
-    """What no tensor says: the process, the posterior and `why` it is that one, the `clock` (options of the `DiT`).
-
-    With them go the packing of the rows it was trained on, warnings (`notes`), which of the weights in the file are
-    taken, and the name of its tokenizer on the Hub, where that is known.
-    """
+    """What no tensor says: the process, the posterior and `why` it is that one, the `clock` (options of the `DiT`)."""
 
     family: str
     process: Process
     predicts: type[Posterior]
     why: str
     clock: Config
-    packing: str = "sentences"
-    notes: tuple[str, ...] = ()
-    weights: str = "as stored"
-    tokenizer: str = ""
+    packing: str = "sentences"  # of the rows it was trained on
+    notes: tuple[str, ...] = ()  # warnings
+    weights: str = "as stored"  # which of those in the file are taken
+    tokenizer: str = ""  # its name on the Hub, where that is known
 
 
 def family_of_type(config: Config) -> str | None:
@@ -185,18 +180,16 @@ def _masked(rows: int, eps: float = EPS) -> Process:
 def declared_sizes(config: Config, found: dict[str, int]) -> dict[str, Any]:
     """Complete the sizes found in the tensors by those that the config declares, and raise where they differ."""
     sizes: dict[str, Any] = dict(found)
-    for what, names in SIZES.items():
-        value = _first(config, *names)
+    for what, paths in SIZES.items():
+        value, name = _first(config, *paths), paths[0]
         if value is None or isinstance(value, str):  # an interpolation of the training config stays as its text
             if what not in found:
-                raise ValueError(
-                    f"neither the weights nor a config say {names[0]}; write it to config.json beside them"
-                )
+                raise ValueError(f"neither the weights nor a config say {name}; write it to config.json beside them")
             continue
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ValueError(f"{names[0]} must be a whole number of at least 1, got {value!r}")
+            raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}")
         if found.get(what, value) != value:
-            name = next(path for path in names if _first(config, path) is not None)
+            name = next(path for path in paths if _first(config, path) is not None)
             raise ValueError(f"its config says {name} {value}, but the weights have {found[what]}")
         sizes[what] = value
     return sizes

@@ -8,7 +8,6 @@ missing.  Before the last map is taken out, the untouched network answers once, 
 """
 
 import re
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -42,11 +41,9 @@ LONGEST = 4096
 """The longest sequence of a large network, unless another is asked for; most were trained on no longer ones."""
 
 
-def read_hugging_face(
-    folder: Path, content: Content, tokenizer: Named, length: int | None, allow: tuple[str, ...]
-) -> Parts:
+def read_hugging_face(content: Content, tokenizer: Named, length: int | None, allow: tuple[str, ...]) -> Parts:
     """Build the network that a config and the names of the tensors describe; see `import_model` for the options."""
-    config = content.config
+    config, folder = content.config, content.located.folder
     if "model_type" not in config:
         config = config | {"model_type": _type_of(content.tensors)}
     known = large(config)
@@ -109,13 +106,9 @@ def _type_of(tensors: Tensors) -> str:
 
 
 def load_by_name(model: Any, tensors: Tensors) -> list[str]:
-    """Copy tensors into a network of transformers, and return the names of those it has no use for.
-
-    Old files call the weight and bias of a norm gamma and beta, and leave out a tensor that is tied to another.
-    """
-    found = {
-        re.sub(r"\.beta$", ".bias", re.sub(r"\.gamma$", ".weight", name)): value for name, value in tensors.items()
-    }
+    """Copy tensors into a network of transformers, and return the names of those it has no use for."""
+    # Old files call the weight and bias of a norm gamma and beta, and leave out a tensor that is tied to another.
+    found = {re.sub(r"\.beta$", ".bias", re.sub(r"\.gamma$", ".weight", key)): value for key, value in tensors.items()}
     own, modules = model.state_dict(), {name for name, _ in model.named_modules()}
     declared = getattr(model.base_model, "_keys_to_ignore_on_load_unexpected", None) or ()
 

@@ -6,9 +6,9 @@ and is scored as one that was trained here.
 
 import hashlib
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
@@ -18,7 +18,7 @@ from tokenloom.models.interop.hugging_face import Parts, read_hugging_face
 from tokenloom.models.interop.source import Content, Located, locate_source, read_content
 from tokenloom.models.interop.vocabulary import Named, tokenizer_of
 from tokenloom.models.model import DiffusionModel
-from tokenloom.models.tokenizer import Tokenizer, with_special_token
+from tokenloom.models.tokenizer import Subwords, Tokenizer
 from tokenloom.models.tokenizer_sources import build_tokenizer
 from tokenloom.nn.networks import DiT
 from tokenloom.nn.transformer import TransformerConfig
@@ -28,8 +28,7 @@ from tokenloom.support.reading import file_sum
 from tokenloom.support.words import nearest
 
 
-@dataclass(frozen=True)
-class Imported:
+class Imported(NamedTuple):
     """A model, and what was found and done, as rows of a table."""
 
     model: DiffusionModel
@@ -59,9 +58,9 @@ def import_model(
     try:
         content = read_content(located)
         if family is None and not any(name.endswith(EMBEDDING) for name in content.tensors) and content.config:
-            parts = read_hugging_face(located.folder, content, tokenizer, length, allow)
+            parts = read_hugging_face(content, tokenizer, length, allow)
         else:
-            parts = _read_ddit(located, content, average, family, label, tokenizer)
+            parts = _read_ddit(content, average, family, label, tokenizer)
         return _finish(located, parts)
     except ValueError as error:
         raise ValueError(f"{located.name} cannot be imported: {error}") from error
@@ -94,9 +93,7 @@ def _finish(located: Located, parts: Parts) -> Imported:
     return Imported(model, common | report | beware)
 
 
-def _read_ddit(
-    located: Located, content: Content, average: bool, family: str | None, label: int | None, tokenizer: Named
-) -> Parts:
+def _read_ddit(content: Content, average: bool, family: str | None, label: int | None, tokenizer: Named) -> Parts:
     if family is not None and family not in FAMILIES:
         raise ValueError(f"there is no family {family}; {nearest(family, FAMILIES)}")
     own, prefix = strip_prefix(content.tensors)
@@ -104,13 +101,13 @@ def _read_ddit(
     shadow = content.average if average else None
     weights = own if shadow is None else averaged(own, shadow)
     whole = measure(weights, content.config)
-    plan = plan_of(content.config, whole.num_states, family, located.name)
+    plan = plan_of(content.config, whole.num_states, family, content.located.name)
     K, shown = plan.process.vocab_size, plan.process.input_states
     config = replace(whole, vocab_size=K, num_states=shown, dropout=dropout(content.config), **plan.clock)
     network = DiT(config)
     network.load_state_dict(to_dit(weights, config, label))
     known = TOKENIZERS.get(whole.num_states, "")
-    words = _tokenizer(tokenizer, located.folder, plan, known)
+    words = _tokenizer(tokenizer, content.located.folder, plan, known)
     notes, packing = plan.notes, plan.packing
     if words is None:
         what = f"its tokenizer {known} could not be found" if known else "it has no tokenizer"
@@ -147,6 +144,10 @@ def _tokenizer(given: Named, folder: Path, plan: Plan, known: str) -> Tokenizer 
     if found is None and known:
         with suppress(ValueError):
             found = build_tokenizer(known, ())
-    if found is not None and found.vocab_size == plan.process.vocab_size - 1 and plan.family.startswith("Duo"):
-        return with_special_token(found, "[PAD]")  # Duo's one token more, to pad with
-    return found
+    if found is None or found.vocab_size != plan.process.vocab_size - 1 or not plan.family.startswith("Duo"):
+        return found
+    if not isinstance(found, Subwords):
+        raise ValueError(f"only subword tokenizers take another token, got {type(found).__name__.lower()}")
+    padded = Subwords(found.backend.to_str()).backend
+    padded.add_special_tokens(["[PAD]"])  # Duo's one token more
+    return Subwords(padded.to_str())

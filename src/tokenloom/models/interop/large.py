@@ -7,7 +7,7 @@ A2D (dLLM)        Qwen3, Qwen2 or Llama
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tokenloom.models.interop.families import Config
 
@@ -50,8 +50,7 @@ LLADA_PARTS = {
 }
 
 
-@dataclass(frozen=True)
-class Large:
+class Large(NamedTuple):
     """The network of transformers that the checkpoint of a family becomes."""
 
     family: str
@@ -69,9 +68,7 @@ def large(config: Config) -> Large | None:
     if kind == "dream":
         note = "position 0 has no prediction of its own: give it a first token"
         return Large("Dream", config | {"model_type": "qwen2"}, shift=True, notes=(note,))
-    if kind.startswith("a2d-"):
-        return Large("A2D", config | {"model_type": kind.removeprefix("a2d-")})
-    return None
+    return Large("A2D", config | {"model_type": kind.removeprefix("a2d-")}) if kind.startswith("a2d-") else None
 
 
 def _llama(config: Config) -> Config:

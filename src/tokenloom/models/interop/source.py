@@ -6,9 +6,8 @@ never code.  A pickle is opened only for the import command.
 
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
@@ -27,8 +26,7 @@ FETCHED = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Located:
+class Located(NamedTuple):
     """A checkpoint on this machine, named as on the Hub or as its folder or file; its weights may be in parts."""
 
     name: str
@@ -36,10 +34,10 @@ class Located:
     weights: tuple[Path, ...]
 
 
-@dataclass(frozen=True)
-class Content:
+class Content(NamedTuple):
     """Config and tensors of a checkpoint, and the moving average of the parameters, in their order."""
 
+    located: Located
     config: dict[str, Any]
     tensors: Tensors
     average: list[Tensor] | None = None
@@ -54,8 +52,7 @@ def locate_source(source: str | Path, pickles: bool) -> Located:
         path = _fetch(name, pickles)
     else:
         raise ValueError(f"there is no file or folder {source}, and a name on the Hub looks like owner/name")
-    weights = _weights(path, pickles, str(source))
-    return Located(name, path if path.is_dir() else path.parent, weights)
+    return Located(name, path if path.is_dir() else path.parent, _weights(path, pickles, str(source)))
 
 
 def _fetch(name: str, pickles: bool) -> Path:
@@ -98,7 +95,8 @@ def read_content(located: Located) -> Content:
         raise ValueError(f"config.json must hold an object, got {str(config)[:80]}")
     first = located.weights[0]
     if first.suffix == ".safetensors":
-        return Content(config, {name: value for path in located.weights for name, value in read_tensors(path).items()})
+        parts = (read_tensors(path).items() for path in located.weights)
+        return Content(located, config, {name: value for part in parts for name, value in part})
     content = inner = read_pickle(first)
     if not isinstance(content, dict):
         raise ValueError(f"{first} holds no dictionary of tensors")
@@ -111,8 +109,8 @@ def read_content(located: Located) -> Content:
     own = stored.pop("config", None) if isinstance(stored, dict) else None
     config = (stored | own if isinstance(own, dict) else {}) | config
     if not isinstance(content.get("ema"), dict):
-        return Content(config, tensors)
+        return Content(located, config, tensors)
     average = content["ema"].get("shadow_params")
     if not isinstance(average, list) or not all(isinstance(value, Tensor) for value in average):
         raise ValueError("its moving average (ema.shadow_params) is not a list of tensors; import the raw weights")
-    return Content(config, tensors, average)
+    return Content(located, config, tensors, average)

@@ -4,21 +4,19 @@ The names of special tokens are read from the files beside a model; without them
 """
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool
-from torch import Tensor
 
 from tokenloom.models.interop.families import Config
 from tokenloom.models.tokenizer import Subwords, Tokenizer
 from tokenloom.models.tokenizer_sources import FILES, build_tokenizer, load_tokenizer
+from tokenloom.nn.hugging_face import Forbidden
 from tokenloom.support.extras import optional
 from tokenloom.support.reading import read_json, read_text
 
-Named = str | Path | Tokenizer | None
-"""A tokenizer, or where it comes from."""
+Named = str | Path | Tokenizer | None  # a tokenizer, or where it comes from
 ROLES = ("special_tokens_map.json", "tokenizer_config.json")
 MASKS = ("[MASK]", "<mask>", "<|mask|>", "<|mdm_mask|>")
 FIRSTS = ("[CLS]", "<cls>", "<s>")
@@ -27,14 +25,13 @@ SPECIAL = re.compile(r"\[(PAD|UNK|CLS|SEP|MASK|BOS|EOS)\]|<(s|/s|pad|unk|mask|cl
 NEVER_USED = re.compile(r"\[unused\d+\]|madeupword\d+|<null_\d+>")
 
 
-@dataclass(frozen=True)
-class Vocabulary:
+class Vocabulary(NamedTuple):
     """The mask, the tokens before and behind a sequence, and flags of the ids that are never predicted."""
 
     mask: int
     first: int | None
     last: int | None
-    forbidden: Bool[Tensor, "vocab"]
+    forbidden: Forbidden
 
 
 def tokenizer_of(given: Named, folder: Path, most: int) -> Tokenizer | None:
@@ -57,17 +54,14 @@ def _read_tokenizer(given: str | Path | None, folder: Path) -> Tokenizer | None:
 
 
 def symbols(words: list[str]) -> Subwords:
-    """Build the tokenizer of a vocabulary of symbols, as of molecules or proteins: text is cut into the longest ones.
-
-    Anything in square brackets is one symbol, known or not, and white space is dropped.
-    """
+    """Build the tokenizer of a vocabulary of symbols, as of molecules or proteins: text is cut into the longest."""
     library = optional("tokenizers", "text")
     unknown = next((word for word in words if word in ("[UNK]", "<unk>")), None)
     if unknown is None:
         raise ValueError("a vocabulary of symbols needs a token for unknown ones, [UNK] or <unk>")
     roles = [word for word in words if SPECIAL.fullmatch(word) or NEVER_USED.fullmatch(word)]
     known = sorted(set(words) - set(roles) - {""}, key=lambda word: (-len(word), word))
-    pattern = "|".join([r"\[[^\[\]]*\]", *map(re.escape, known)])
+    pattern = "|".join([r"\[[^\[\]]*\]", *map(re.escape, known)])  # anything in square brackets is one, known or not
     tokenizer = library.Tokenizer(library.models.WordLevel({word: id for id, word in enumerate(words)}, unknown))
     tokenizer.normalizer = library.normalizers.Replace(library.Regex(r"\s+"), "")
     tokenizer.pre_tokenizer = library.pre_tokenizers.Split(library.Regex(pattern), "isolated")
