@@ -17,12 +17,13 @@ from pathlib import Path
 
 import torch
 
-from tests.attack import calls, commands, files, headers, kills
+from tests.attack import calls, commands, files, headers, kills, tokenizers
 from tests.attack.outcome import failures, table
 from tests.attack.worker import Case, run_all
 from tests.attack.workspace import Workspace, build
 
 KINDS = {"files": (files.case, 500, 1), "commands": (commands.case, 300, 1), "calls": (calls.case, 4000, 25)}
+KINDS |= {"tokenizers": (tokenizers.case, 600, 1)}
 KINDS |= {"headers": (headers.case, 1600, 100), "kills": (kills.case, 40, 1)}
 """Each kind of case, how many a whole attack has, and how many share a process: a call changes nothing that the next
 one sees, and a process costs more than a call."""
