@@ -1,4 +1,4 @@
-"""Terminals and files that take ASCII alone, as with PYTHONIOENCODING=ascii or LC_ALL=C."""
+"""Terminals and files that take ASCII alone, as with PYTHONIOENCODING=ascii or LC_ALL=C, and closed streams."""
 
 import os
 import subprocess
@@ -28,3 +28,12 @@ def test_what_ascii_cannot_show_is_spelt_out(
     assert done.returncode == 0, done.stderr
     assert shown in done.stdout.decode("ascii")
     done.stderr.decode("ascii")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a shell of Unix closes the streams")
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize(("command", "status"), [("--help", 0), ("smaple", 2)])
+def test_a_stream_that_is_closed_is_no_error(closed: str, command: str, status: int) -> None:
+    shell = ["sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-m", "tokenloom", command]
+    done = subprocess.run(shell, capture_output=True, check=False)
+    assert (done.returncode, b"Traceback" in done.stderr) == (status, False)

@@ -23,6 +23,9 @@ OUT_OF_MEMORY = ("out of memory", "can't allocate", "cannot allocate", "storage 
 
 def main(args: Sequence[str] | None = None) -> None:
     """Run a command; a wrong input ends in one sentence, not in a traceback."""
+    for stream in ("stdin", "stdout", "stderr"):
+        if getattr(sys, stream) is None:  # closed by whoever started this process, as with >&-
+            setattr(sys, stream, open(os.devnull, "r+"))  # noqa: SIM115
     spell_out(sys.stdout, sys.stderr)
     given = list(sys.argv[1:] if args is None else args)
     if given in (["--version"], ["-V"]):
