@@ -64,10 +64,9 @@ def _load(folder: Path) -> None:
     if bool(((tokens < 0) | (tokens >= process.vocab_size)).any()):
         raise WrongError("a model that was loaded samples tokens outside its vocabulary")
     if model.tokenizer is not None:
-        every = torch.arange(process.vocab_size)
-        for work in (*(partial(_encode, model, text) for text in TEXTS), partial(model.decode, every.unsqueeze(1))):
-            _tried(work)
-        model.decode(every.unsqueeze(0))
+        for text in TEXTS:
+            _tried(partial(_encode, model, text))
+        _tried(lambda: model.decode(torch.arange(process.vocab_size).unsqueeze(0)))
 
 
 def _encode(model: tl.DiffusionModel, text: str) -> None:
