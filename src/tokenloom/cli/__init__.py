@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn
 
 from tokenloom import __version__
-from tokenloom.cli.ascii_terminal import spell_out
+from tokenloom.cli.ascii_terminal import open_closed_streams, spell_out, widen
 
 if TYPE_CHECKING:
     import tyro
@@ -23,15 +23,14 @@ OUT_OF_MEMORY = ("out of memory", "can't allocate", "cannot allocate", "storage 
 
 def main(args: Sequence[str] | None = None) -> None:
     """Run a command; a wrong input ends in one sentence, not in a traceback."""
-    for stream in ("stdin", "stdout", "stderr"):
-        if getattr(sys, stream) is None:  # closed by whoever started this process, as with >&-
-            setattr(sys, stream, open(os.devnull, "r+"))  # noqa: SIM115
+    open_closed_streams()
     spell_out(sys.stdout, sys.stderr)
+    widen()
     given = list(sys.argv[1:] if args is None else args)
-    if given in (["--version"], ["-V"]):
-        print(f"tokenloom {__version__}")
-        return
     try:
+        if given in (["--version"], ["-V"]):
+            print(f"tokenloom {__version__}")
+            return
         with _ending_at_once():
             commands = app(given)
         commands.cli(args=given, prog="tokenloom", description="Discrete diffusion with uniform and masked noise.")
