@@ -86,7 +86,7 @@ def _cases(kind: str, options: argparse.Namespace, space: Workspace, until: floa
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.attack", description=__doc__)
-    parser.add_argument("--minutes", type=float, default=5, help="stop after this many minutes")
+    parser.add_argument("--minutes", type=float, default=30, help="stop after this many minutes")
     parser.add_argument("--share", type=float, default=1.0, help="this part of the cases")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2, help="cases at a time")
