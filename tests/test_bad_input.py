@@ -185,6 +185,8 @@ CASES: list[tuple[str, Callable[[], object], str]] = [
     ("a negative batch of a prior", lambda: UNIFORM.prior(-1, 3), "at least 0 rows of length at least 1, got batch=-1"),
     ("one token to decode", lambda: returning(LOGITS).decode(TOKENS[0, 0]), r"tokens must have shape \[batch, length\], got \[\]"),
     ("a name that no file can have", lambda: tl.DiffusionModel(tl.nn.DiT(tl.nn.TransformerConfig(K, K, 3, width=8, depth=1, heads=1, condition=4)), UNIFORM).save("\ud800"), "is not a name that a file can have"),
+    ("times of another shape", lambda: tl.convert(tl.LeaveOneOut(LOGITS), tl.Score, TOKENS, HALF, tl.MaskedUniform(K), LOGITS), r"aux must have the tokens' shape \[1, 3\], got \[1, 3, 5\]"),
+    ("a number to score", lambda: tl.nelbo(MODEL, HALF[0]), "x_0 must hold int64 token ids, got torch.float32"),
     ("times of another state", lambda: tl.convert(tl.LeaveOneOut(LOGITS), tl.Score, TOKENS, HALF, tl.Process(tl.noise.Mask(K), tl.couplings.TransitionTimes()), torch.full((1, 3), 0.1).double()), "the token 0 at row 0, position 0 is impossible at its level and auxiliary variable"),
     ("an unknown prediction", lambda: tl.Oracle(LAW, UNIFORM, predicts=int), "predicts must be Denoiser, LeaveOneOut or Score"),
 ]  # fmt: skip

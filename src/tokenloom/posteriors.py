@@ -25,7 +25,7 @@ from torch import Tensor
 from typing_extensions import TypeVar as DefaultTypeVar
 
 from tokenloom.state import Noisy
-from tokenloom.support.checks import check_logits, check_time, check_tokens
+from tokenloom.support.checks import check_logits, check_same_shape, check_time, check_tokens
 from tokenloom.support.typed import checked
 from tokenloom.types import Auxiliary, Flags, Logits, PerPosition, PerRow, StateLogProbs, Tokens
 
@@ -177,6 +177,8 @@ def convert(
     check_representation(to, "a prediction converts to")
     check_tokens("x_t", x_t, process.num_states)
     check_time("alpha_t", alpha_t, x_t)
+    if aux is not None:
+        check_same_shape("aux", aux, x_t)
     noisy = Noisy(x_t, process.time_at(alpha_t), alpha_t, aux)
     posterior.check(noisy, process)
     if isinstance(posterior, to):

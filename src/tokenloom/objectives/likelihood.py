@@ -139,9 +139,10 @@ def nelbo(
         row_noise: Makes the noise of some rows from their seeds.
         on_progress: Receives the share of the work that is done, after every call.
     """
-    _check(x_0, samples, batch)
-    process, count = model.process, len(x_0)
+    process = model.process
     process.check_clean(x_0, given)
+    _check(x_0, samples, batch)
+    count = len(x_0)
     bound = Bound.of_model(model)
     samples = 0 if bound.exact else samples
     group = 1 if bound.exact else group_size(count, samples)
