@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Sequence
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -41,8 +42,6 @@ def frontier(
         raise ValueError(f"--workers must be at least 1, got {workers}")
     if cluster == "slurm" and shutil.which("srun") is None:
         raise ValueError("--cluster slurm needs Slurm's srun, which is not found on this machine; use --cluster local")
-    for library in ("matplotlib", "plotly"):
-        optional(library, "evaluate")
     mine = ranks()
     points, console = sweep.points(), Console(quiet=not mine.first)
     display = Display(Console(stderr=True, quiet=not mine.first))
@@ -64,10 +63,17 @@ def frontier(
     if not mine.first:
         return
     write_table(records, out)
-    draw_png(records, out / "frontier.png")
-    draw_html(records, out / "frontier.html")
     report(records, console)
-    console.print(f"[dim]{out}/frontier.csv, .json, .png, .html[/]", highlight=False)
+    written = "frontier.csv, .json"
+    for ending, library, draw in ((".png", "matplotlib", draw_png), (".html", "plotly", draw_html)):
+        if find_spec(library) is None:
+            console.print(
+                f'no frontier{ending}: it needs pip install "tokenloom[evaluate]"', highlight=False, markup=False
+            )
+            continue
+        draw(records, (out / "frontier").with_suffix(ending))
+        written += f", {ending}"
+    console.print(f"{out}/{written}", style="dim", highlight=False, markup=False)
 
 
 def report(records: list[Record], console: Console) -> None:

@@ -84,11 +84,13 @@ def data_of(run: str, source: str | None) -> HeldOut:
 
 
 def check_points(points: Sequence[Point]) -> None:
-    """Raise, before anything is drawn, if samples would not fit into memory or the judge cannot read them."""
+    """Raise, before a judge is loaded or anything is drawn, if a sampler cannot run a model, samples would not fit into
+    memory, or the judge cannot read them."""
     for point in points:
         model = opened(point.run).model
         check_judge(point.judge, decoder_of(model))
         if point.source == "model":
+            point.sampling.sampler_value().steps(model, 0)  # a run of no sequence makes all its checks
             point.sampling.check_memory(model, point.num, BATCH)
 
 
