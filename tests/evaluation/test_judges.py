@@ -101,7 +101,7 @@ def test_the_samples_end_becomes_the_judges_end() -> None:
     """A BERT-like tokenizer ends with [SEP]; the judge must see its own end."""
 
     class Ending(Characters):
-        end_of_sequence = 1  # type: ignore[assignment]
+        end_of_sequence = 1
 
     tokenizer = Ending(" #abc")
     found = bigram_judge().score(torch.tensor([tokenizer.encode("a#b")]), text(tokenizer))

@@ -69,6 +69,8 @@ def train(config: TrainConfig, resume: bool, reporter: Reporter) -> Result | Non
                 return None
         with reporter.doing("loading the data"):
             data = config.data.load()
+        for note in data.notes:
+            reporter.say(note)
         if saved is None:
             config = fitted(config, data, fabric, clock, reporter)
         with reporter.doing("building the network"):
