@@ -113,6 +113,7 @@ def sample(config: Annotated[SampleConfig, tyro.conf.arg(name="")]) -> None:
     sampler = settings.sampler_value()
     shown = ("watch", "json", "out", "shard", "sampling")  # change no row, or are among the settings
     options = {key: value for key, value in asdict(config).items() if key not in shown}
+    options |= {"prompt": list(config.prompt), "infill": list(config.infill)}  # as JSON gives them back
     provenance = run.provenance() | {"options": options | asdict(settings)}
 
     def draw(rows: range, on_step: OnStep | None = None) -> Drawn:

@@ -101,9 +101,8 @@ def _without_unknown(corpus: Corpus, tokenizer: Characters, notes: list[str]) ->
     if not found:
         return corpus
     most = ", ".join(f"{character!r} ({count:,})" for character, count in found.most_common(5))
-    notes.append(
-        f"{found.total():,} characters that the tokenizer does not know are dropped from {corpus.name}: {most}"
-    )
+    dropped = f"{found.total():,} characters that the tokenizer does not know"
+    notes.append(f"{dropped} are dropped from {corpus.name}: {most}")
     key = digest(corpus.key, "without", tokenizer.identity)
     return replace(corpus, key=key, read=lambda: (unknown.sub("", document) for document in corpus.read()))
 
