@@ -44,6 +44,9 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
             resume: The folder of a run to resume at its newest checkpoint.
         """
         given = [argument.partition("=")[0][2:].replace("-", "_") for argument in args if argument.startswith("--")]
+        ignored = next((name for name in given if name.startswith("network.")), None)
+        if ignored is not None and settings.begin is not None:
+            raise ValueError(f"--{ignored} changes nothing with --from, whose network is the model's; leave it out")
         resolved = resolve(replace(settings, fit=tuple(name for name in settings.fit if name not in given)))
         folder, first = Path(resolved.out or ""), ranks().first
         reporter = Reporter(quiet=not first)

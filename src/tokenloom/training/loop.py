@@ -171,6 +171,11 @@ class _Run:
             raise ValueError(
                 f"the loss was not finite {PATIENCE} times in a row, last at step {step}; the run stops and "
                 f"{self.folder / 'checkpoints'} holds the last good checkpoint; try a smaller --optimiser.lr"
+                + (
+                    ", or import the model with --allow for tokens of the data it never predicts"
+                    if self.config.begin
+                    else ""
+                )
             )
         learner.optimiser.zero_grad()
         self.reporter.step(step + 1, loss, rate, options.batch * self.data.length)
