@@ -1,5 +1,6 @@
 """`tokenloom evaluate`: the likelihood of held-out data, one row per checkpoint, one column per data set; or a task."""
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -207,7 +208,7 @@ def _cell_text(cell: Cell) -> str:
         lines.append(f"entropy {cell.held.data.entropy:.4f}")
     if cell.per_character is not None:
         nats, error = cell.per_character
-        lines.append(f"{nats:.4f} ± {error:.4f} per character")
+        lines.append(f"{nats:.4f}{'' if math.isnan(error) else f' ± {error:.4f}'} per character")
     return "\n".join(lines)
 
 

@@ -14,6 +14,7 @@ import tyro
 from rich.console import Console
 from rich.live import Live
 from rich.markup import escape
+from rich.table import Table
 
 from tokenloom.cells import PROCESSES
 from tokenloom.cli.given import read_given
@@ -204,12 +205,13 @@ def list_samplers() -> None:
     """Print every sampler and corrector, and the processes they run under."""
     console = Console()
     for title, registry in (("samplers", PREDICTORS), ("correctors", CORRECTORS)):
-        console.print(f"[bold]{title}[/]")
+        table = Table.grid("", "", padding=(0, 2), pad_edge=True)
         for name in registry:
             try:
                 kernel = registry[name]
-                line = f"{(kernel.__doc__ or '').splitlines()[0]}  [dim](needs {kernel.needs})[/]"
+                line = f"{(kernel.__doc__ or '').splitlines()[0]} [dim](needs {kernel.needs})[/]"
             except ValueError as error:  # of another package, which cannot be imported
                 line = f"[red]{escape(str(error))}[/]"
-            console.print(f"  {name:17} {line}", highlight=False)
+            table.add_row(name, line)
+        console.print(f"[bold]{title}[/]", table, sep="\n")
     console.print(f"[dim]processes: {', '.join(PROCESSES)}[/]", highlight=False)
