@@ -98,6 +98,20 @@ def test_a_point_is_written_once_and_says_how_it_was_made(untrained: Path, tmp_p
     assert replace(point, seed=1).file(tmp_path) != path
 
 
+def test_a_judge_or_data_that_changed_is_another_point(untrained: Path, tmp_path: Path) -> None:
+    judge, data = tmp_path / "judge", tmp_path / "data.txt"
+    judge.mkdir()
+    for path in (judge / "weights", data):
+        path.write_text("one")
+    point = Point(str(untrained), str(judge), "data", str(data))
+    names = {point.file(tmp_path)}
+    for path in (judge / "weights", data):
+        path.write_text("another")
+        names.add(point.file(tmp_path))
+        assert point.file(tmp_path) in names
+    assert len(names) == 3
+
+
 def test_a_killed_sweep_resumes_with_what_is_missing(untrained: Path, tmp_path: Path) -> None:
     temperatures = tuple(0.5 + index / 100 for index in range(60))
     sweep = Sweep((str(untrained),), "oracle", steps=(2, 4, 8), temperature=temperatures, num=8)

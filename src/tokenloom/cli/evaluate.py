@@ -140,7 +140,7 @@ def _task_command(kind: type[EvaluationTask]) -> Callable[..., None]:
 
 def evaluate_on_tasks(config: Annotated[HarnessTasks, tyro.conf.arg(name="")]) -> None:
     """Run tasks of the language-model evaluation harness (lm_eval) on models."""
-    opened, console = open_runs(config.names), Console()
+    opened, console = open_runs(config.names), Console(markup=False)
     folders = [run.results if config.out is None else Path(config.out) for run in opened]
     for folder in folders:
         check_writable(folder)
@@ -156,7 +156,7 @@ def evaluate_on_tasks(config: Annotated[HarnessTasks, tyro.conf.arg(name="")]) -
             console.print(note, highlight=False)
         record = {"provenance": run.provenance()} | asdict(report) | {"notes": report.notes}
         path = write_json(folder / f"harness-{run.name.replace('/', '-')}.json", record)
-        console.print(f"[dim]{path}[/]", highlight=False, soft_wrap=True)
+        console.print(str(path), style="dim", highlight=False, soft_wrap=True)
 
 
 def _score_all(subjects: list[Subject], data: Sequence[str], settings: Settings, display: Display, first: bool) -> None:
@@ -175,11 +175,11 @@ def _score_all(subjects: list[Subject], data: Sequence[str], settings: Settings,
                 name = re.sub(r"[^\w.-]+", "-", f"likelihood-{subject.name}-{column}")
                 record = {"provenance": subject.provenance, "settings": asdict(settings)} | cell.record()
                 written.append(write_json(subject.folder / f"{name}.json", record))
-    console = Console(quiet=not first)
+    console = Console(quiet=not first, markup=False)
     console.print(figures_table(results))
     console.print(data_table(results))
     for path in written:
-        console.print(f"[dim]{path}[/]", highlight=False, soft_wrap=True)
+        console.print(str(path), style="dim", highlight=False, soft_wrap=True)
 
 
 def column_name(source: str, sources: Sequence[str]) -> str:

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 import tyro
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Column, Table
 
 from tokenloom.cli.ranks import ranks, spread
@@ -81,16 +82,16 @@ def report(records: list[Record], console: Console) -> None:
     for record in records:
         if record["source"] != "model":
             figures = f"perplexity {record['perplexity']:.1f}, entropy {record['entropy']:.3f}"
-            console.print(f"{record['source']} ({record['data']}): {figures}", highlight=False)
+            console.print(f"{record['source']} ({record['data']}): {figures}", highlight=False, markup=False)
     title = f"Judged by {records[0]['judge']}, {counted(records[-1]['samples'], 'sample')} per point"
     names = (f"perplexity at the data's entropy {data_entropy(records):.2f}", "lowest")
     columns = (Column(name, justify="right") for name in names)
     table = Table(Column("curve", overflow="fold"), *columns, title=title, title_justify="left")
     for family, at_data, lowest in matched(records):
-        table.add_row(family, "not reached" if at_data is None else f"{at_data:.1f}", f"{lowest:.1f}")
+        table.add_row(escape(family), "not reached" if at_data is None else f"{at_data:.1f}", f"{lowest:.1f}")
     console.print(table)
     for sentence in warnings(records):
-        console.print(f"[yellow]beware:[/] {sentence}", highlight=False)
+        console.print(f"[yellow]beware:[/] {escape(sentence)}", highlight=False)
 
 
 def draw_png(records: Sequence[Record], path: Path) -> None:

@@ -50,6 +50,6 @@ def import_command(
     table = Table(*columns, title=f"Imported {source}", title_justify="left", show_header=False)
     for name, value in found.report.items():
         table.add_row(name, value)
-    console = Console()
+    console = Console(markup=False)
     console.print(table)
     console.print(f"Next: tokenloom sample {to} --num 4", highlight=False, soft_wrap=True)

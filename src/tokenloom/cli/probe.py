@@ -51,7 +51,7 @@ def probe_command(
         seed: Seed of the noise and of the choice of positions and substitutes.
         out: Folder for figures and numbers; by default evaluation/ in the first run.
     """
-    display, console = Display(), Console()
+    display, console = Display(), Console(markup=False)
     with display.status("loading"):
         opened = open_runs(runs, weights)
     for run in opened:
@@ -81,7 +81,7 @@ def probe_command(
         written += _heat_maps(run, source, folder, seed)
     console.print(probe_table(found))
     for line in (*(f"{run} on {name}" for run, name in names.items()), *written):
-        console.print(f"[dim]{line}[/]", highlight=False, soft_wrap=True)
+        console.print(str(line), style="dim", highlight=False, soft_wrap=True)
 
 
 def _heat_maps(run: Run, source: HeldOut, folder: Path, seed: int) -> list[Path]:

@@ -58,10 +58,11 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
             with suppress(OSError):
                 folder.rmdir()  # only an empty folder can be removed: a run that never began
         if result is not None and first:
-            Console().print(result_table(resolved, result))
+            console = Console(markup=False)  # a folder may have brackets in its name
+            console.print(result_table(resolved, result))
             for what, command in (("draw from it", "sample"), ("score it", "evaluate"), ("watch it draw", "play")):
                 line = f"{what:14} tokenloom {command} {shlex.quote(str(result.folder))}"
-                Console().print(line, highlight=False, markup=False, soft_wrap=True)
+                console.print(line, highlight=False, soft_wrap=True)
         if result is not None and result.stopped_by is not None:
             reporter.say(f"interrupted; resume with: tokenloom train --resume {shlex.quote(str(result.folder))}")
             sys.exit(128 + result.stopped_by)
