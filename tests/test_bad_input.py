@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import tokenloom as tl
+from tokenloom.samplers import Evaluator, LazyPrediction
 from tokenloom.support.checks import check_device
 
 pytestmark = pytest.mark.usefixtures("as_a_user")
@@ -168,6 +169,23 @@ CASES: list[tuple[str, Callable[[], object], str]] = [
     ("a chain of another vocabulary", lambda: tl.MarkovOracle(torch.full((4,), 0.25), torch.full((4, 4), 0.25), 3, UNIFORM), r"must have shapes \[5\] and \[5, 5\] as in the process, got \[4\] and \[4, 4\]"),
     ("an empty chain", lambda: tl.MarkovOracle(LAW, LAW.expand(K, K), 0, UNIFORM), "length must be at least 1, got 0"),
     ("a state of another length", lambda: tl.Oracle(LAW, UNIFORM).predict(NOISY), "knows sequences of length 1, got 3"),
+    ("a function for an evaluated model", lambda: Evaluator(len, None, 1), "model must be a Model, got <built-in"),
+    ("a number for a truncation", lambda: Evaluator(MODEL, 0.9, 1), "truncation must be a Truncation or None, got 0.9"),
+    ("a negative number of rows", lambda: Evaluator(MODEL, None, -1), "batch must be at least 0, got -1"),
+    ("more rows than fit", lambda: Evaluator(MODEL, None, 10**18), "a batch of 1000000000000000000 rows needs about"),
+    ("tokens to evaluate at", lambda: Evaluator(MODEL, None, 1)(TOKENS), "noisy must be a Noisy, got a tensor of shape"),
+    ("a state of other tokens", lambda: Evaluator(MODEL, None, 1)(tl.Noisy(TOKENS + 9, HALF, HALF)), r"x_t must hold token ids in 0\.\.4, got 13"),
+    ("a state of another batch", lambda: Evaluator(MODEL, None, 2)(NOISY), "the state has 1 rows, but the evaluator counts 2"),
+    ("a model for an evaluator", lambda: LazyPrediction(MODEL, NOISY, None), "evaluator must be an Evaluator, got"),
+    ("a state for a prediction", lambda: LazyPrediction(Evaluator(MODEL, None, 1), NOISY, NOISY), "previous must be a LazyPrediction or None, got Noisy"),
+    ("indices for flags", lambda: Evaluator(MODEL, None, 1)(NOISY).at(TOKENS, tl.Denoiser), "where must be a bool mask, got torch.int64"),
+    ("sparse flags", lambda: Evaluator(MODEL, None, 1)(NOISY).at((TOKENS > 0).to_sparse(), tl.Denoiser), "where must be .*sparse_coo"),
+    ("a score at some positions", lambda: Evaluator(MODEL, None, 1)(NOISY).everywhere(tl.Score), "kind must be Denoiser or LeaveOneOut, got <class"),
+    ("a vocabulary beyond memory", lambda: tl.LeftToRight(10**18), "a vocabulary of 1000000000000000000 tokens needs about"),
+    ("a negative batch of a prior", lambda: UNIFORM.prior(-1, 3), "at least 0 rows of length at least 1, got batch=-1"),
+    ("one token to decode", lambda: returning(LOGITS).decode(TOKENS[0, 0]), r"tokens must have shape \[batch, length\], got \[\]"),
+    ("a name that no file can have", lambda: tl.DiffusionModel(tl.nn.DiT(tl.nn.TransformerConfig(K, K, 3, width=8, depth=1, heads=1, condition=4)), UNIFORM).save("\ud800"), "is not a name that a file can have"),
+    ("times of another state", lambda: tl.convert(tl.LeaveOneOut(LOGITS), tl.Score, TOKENS, HALF, tl.Process(tl.noise.Mask(K), tl.couplings.TransitionTimes()), torch.full((1, 3), 0.1).double()), "the token 0 at row 0, position 0 is impossible at its level and auxiliary variable"),
     ("an unknown prediction", lambda: tl.Oracle(LAW, UNIFORM, predicts=int), "predicts must be Denoiser, LeaveOneOut or Score"),
 ]  # fmt: skip
 

@@ -191,7 +191,14 @@ def convert(
             f"{int(x_t[row, position])} reveals x_0 at alpha_t = {alpha_t[row].item():g}, so the "
             "denoiser is a point mass whatever the other positions say; predict the leave-one-out posterior itself"
         )
-    return convert_at(posterior, to, noisy, process)
+    converted = convert_at(posterior, to, noisy, process)
+    if isinstance(converted, Score) and len(wrong := converted.log_ratios.isnan().any(-1).nonzero()):
+        row, position = wrong[0].tolist()
+        raise ValueError(
+            f"the token {int(x_t[row, position])} at row {row}, position {position} is impossible at its level and "
+            "auxiliary variable, so it has no score; pass x_t, alpha_t and aux of one state"
+        )
+    return converted
 
 
 def convert_at(posterior: Posterior, to: type[Representation], noisy: Noisy, process: Law) -> Representation:

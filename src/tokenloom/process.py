@@ -184,6 +184,8 @@ class Process(Capabilities):
         self, batch: int, length: int, generator: Randomness | None = None, device: torch.device | str | None = None
     ) -> Noisy:
         """Draw the state that sampling starts from, at t = 1, where nothing of x_0 is left."""
+        if batch < 0 or length < 1:
+            raise ValueError(f"a prior has at least 0 rows of length at least 1, got batch={batch}, length={length}")
         check_memory(16 * batch * length, f"a batch of {batch} sequences of length {length}", "draw fewer at a time")
         if device is None:
             device = "cpu" if generator is None else generator.device

@@ -11,21 +11,41 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from dataclasses import asdict, replace
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import torch
 
-from tests.attack import calls, commands, files, kills
+from tests.attack import busy, calls, commands, files, headers, kills, terminals, tokenizers
 from tests.attack.outcome import failures, table
 from tests.attack.worker import Case, run_all
 from tests.attack.workspace import Workspace, build
 
-KINDS = {"files": (files.case, 500, 1), "commands": (commands.case, 300, 1), "calls": (calls.case, 4000, 25)}
-KINDS |= {"kills": (kills.case, 40, 1)}
-"""Each kind of case, how many a whole attack has, and how many share a process: a call changes nothing that the next
-one sees, and a process costs more than a call."""
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of case."""
+
+    case: Callable[[int, int, Workspace], Case]
+    count: int
+    """How many a whole attack has."""
+    chunk: int = 1
+    """How many share a process: a call changes nothing that the next one sees, and a process costs more than a call."""
+    jobs: int = 99
+    """Most at a time."""
+
+
+KINDS = {
+    "files": Kind(files.case, 800),
+    "tokenizers": Kind(tokenizers.case, 600),
+    "commands": Kind(commands.case, 300),
+    "calls": Kind(calls.case, 4700, chunk=25),
+    "headers": Kind(headers.case, 1600, chunk=100),
+    "kills": Kind(kills.case, 40),
+    "terminals": Kind(terminals.case, 60),
+    "busy": Kind(busy.case, 6, jobs=1),
+}
 
 
 def main() -> None:
@@ -42,7 +62,7 @@ def main() -> None:
         for number, kind in enumerate(options.kinds):
             began = time.monotonic()
             cases = _cases(kind, options, space, began + left / (len(options.kinds) - number))
-            for outcome in run_all(cases, scratch, options.jobs, KINDS[kind][2]):
+            for outcome in run_all(cases, scratch, min(options.jobs, KINDS[kind].jobs), KINDS[kind].chunk):
                 outcomes.append(outcome)
                 if options.case is not None:
                     print(outcome, flush=True)
@@ -55,19 +75,18 @@ def main() -> None:
 
 
 def _cases(kind: str, options: argparse.Namespace, space: Workspace, until: float) -> Iterator[Case]:
-    make, count, _ = KINDS[kind]
-    numbers = range(int(count * options.share)) if options.case is None else [options.case]
+    numbers = range(int(KINDS[kind].count * options.share)) if options.case is None else [options.case]
     for index in numbers:
         if time.monotonic() > until:
             print(f"{kind}: the time was over after {index} of {len(numbers)} cases")
             return
-        case = make(options.seed, index, space)
+        case = KINDS[kind].case(options.seed, index, space)
         yield replace(case, seconds=case.seconds * options.patience)
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.attack", description=__doc__)
-    parser.add_argument("--minutes", type=float, default=5, help="stop after this many minutes")
+    parser.add_argument("--minutes", type=float, default=30, help="stop after this many minutes")
     parser.add_argument("--share", type=float, default=1.0, help="this part of the cases")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2, help="cases at a time")

@@ -13,7 +13,7 @@ import torch
 
 import tokenloom as tl
 from tests.attack.outcome import WrongError
-from tests.attack.values import FITTING, GIVEN_PAIR, LEVELS, STRANGERS, TOKENS, K, World, tensors, told
+from tests.attack.values import FITTING, GIVEN_PAIR, LENGTH, LEVELS, STRANGERS, TOKENS, K, World, tensors, told
 from tests.attack.worker import Case
 from tests.attack.workspace import Workspace
 from tokenloom import objectives, samplers
@@ -28,14 +28,15 @@ METHODS = {
         "with_schedule", "with_coupling",
     ),
     "model": ("predict", "with_process", "encode", "decode", "save"),
-    "schedule": ("alpha", "alpha_prime", "inverse"),
+    "schedule": ("alpha", "alpha_prime", "inverse"), "evaluator": ("__call__",), "lazy": ("at", "everywhere"),
 }  # fmt: skip
 """Methods that users call, by the value of a world that has them."""
 FOR_AUTHORS = (
-    "Evaluator", "LazyPrediction", "LocalPrediction", "uniform_pair", "Kernel", "Predictor", "Corrector", "GivenTokens",
-    "Run",
+    "LocalPrediction", "uniform_pair", "Kernel", "Predictor", "Corrector", "GivenTokens", "Run",
 )  # fmt: skip
 """What the driver hands to kernels, and the classes they extend; nobody calls these with values of their own."""
+CALLED_BACK = ("on_step", "until", "row_noise", "on_progress")
+"""Functions of the caller: the errors of a stranger that is called here would be its own."""
 
 
 def subjects() -> list[tuple[str, Any]]:
@@ -51,6 +52,7 @@ def subjects() -> list[tuple[str, Any]]:
     found += [("Sampler.parse", tl.Sampler.parse), ("Sampler.run", tl.Sampler(steps=2).run)]
     found += [("Sampler.steps", tl.Sampler(steps=2).steps.__call__), ("load", tl.load)]
     found += [(name, getattr(tl, name)) for name in ("sample", "nelbo", "training_loss", "convert", "draw") * 6]
+    found += [(part.__name__, part) for part in (samplers.Evaluator, samplers.LazyPrediction) * 5]
     return found + [(f"{owner}.{name}", None) for owner, methods in METHODS.items() for name in methods * 3]
 
 
@@ -93,7 +95,8 @@ def _arguments(world: World, name: str, called: Callable[..., Any]) -> dict[str,
             arguments[parameter.name] = random.choice(STRANGERS)()
     names = [parameter.name for parameter in parameters if parameter.kind != parameter.VAR_KEYWORD]
     for victim in random.sample(names, min(len(names), random.choice((0, 1, 1, 1, 2)))):
-        arguments[victim] = random.choice(STRANGERS)()
+        stranger = random.choice(STRANGERS)()
+        arguments[victim] = 3 if victim in CALLED_BACK and callable(stranger) else stranger
     if len(arguments) > 1 and random.random() < 0.05:
         first, second = random.sample(list(arguments), 2)
         arguments[first], arguments[second] = arguments[second], arguments[first]
@@ -114,7 +117,7 @@ def _check(called: Callable[..., Any], value: Any) -> None:
     name = getattr(called, "__name__", "")
     inert = inspect.isclass(called) or name in METHODS["schedule"]
     for tensor in tensors(value):
-        if tensor.device.type == "meta":
+        if tensor.is_meta or tensor.layout != torch.strided:
             continue
         if tensor.is_floating_point() and tensor.isnan().any() and not inert:
             raise WrongError(f"{name} returned NaN")
@@ -132,6 +135,15 @@ def _drawn(sampler: tl.Sampler) -> Any:
     return sampler.run(exact, 2) if sampler.steps < 100 else None
 
 
+def _stepped(evaluate: samplers.Evaluator) -> Any:
+    """A step as *Manual stepping* takes it."""
+    process = evaluate.process
+    if process.sequential or process.vocab_size > 10**4 or len(evaluate.evaluations) > 100:
+        return None  # a causal model has no such step, and a large one takes a long time
+    noisy = process.prior(len(evaluate.evaluations), LENGTH)
+    return samplers.Ancestral().step(evaluate, noisy, torch.full((len(noisy.tokens),), 0.5), None).tokens
+
+
 USES: tuple[tuple[Any, Callable[[World, Any], Any]], ...] = (
     (tl.Schedule, lambda world, value: value.alpha(LEVELS)),
     (tl.Process, lambda world, value: _corrupted(value)),
@@ -139,6 +151,8 @@ USES: tuple[tuple[Any, Callable[[World, Any], Any]], ...] = (
     (Coupling, lambda world, value: _corrupted(tl.Process(tl.noise.Uniform(K), value))),
     (samplers.Run, lambda world, value: [step.tokens for step in value]),
     (tl.Sampler, lambda world, value: _drawn(value)),
+    (samplers.Evaluator, lambda world, value: _stepped(value)),
+    (samplers.LazyPrediction, lambda world, value: value.everywhere(tl.Denoiser)),
     (samplers.Predictor, lambda world, value: tl.Sampler(predictor=value, steps=3).run(world.model, 2)),
     (samplers.Corrector, lambda world, value: tl.Sampler(corrector=value, steps=8).run(world.model, 2)),
     (tl.Truncation, lambda world, value: tl.truncate(torch.randn(3, K), value)),

@@ -1,12 +1,17 @@
-"""Damaged files: a command or `tl.load` meets one, and answers with a sentence or with what the intact one gives."""
+"""Damaged files: a command or `tl.load` meets one, and answers with a sentence or with what the intact one gives.
 
+Some are configs of models that were edited and sealed again (`sealed.py`): those answer with a result of its kind.
+"""
+
+import json
 import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from tests.attack.damage import damage
+from tests.attack import sealed
+from tests.attack.damage import damage, edit_json
 from tests.attack.outcome import WrongError
 from tests.attack.worker import Case
 from tests.attack.workspace import FRONTIER, TEXTS, Workspace, command, predicted, sampled, weights
@@ -87,6 +92,8 @@ TARGETS = (
 def case(seed: int, index: int, space: Workspace) -> Case:
     """The try of this number."""
     random = Random(f"files {seed} {index}")
+    if random.random() < 0.4:
+        return _resealed(random, index, space)
     targets = TARGETS if space.complete else TARGETS[:-2]
     target = random.choices(targets, [target.share for target in targets])[0]
     origin, own = space.folder / target.folder, str(space.folder).encode()
@@ -104,3 +111,19 @@ def case(seed: int, index: int, space: Workspace) -> Case:
     return Case(
         "files", index, prepare, lambda here: use(name, space, here / target.folder, here / target.folder / path)
     )
+
+
+def _resealed(random: Random, index: int, space: Workspace) -> Case:
+    run, name, edits = random.choice(("run", "text", "causal")), random.choice(sealed.USES), random.choice((1, 1, 2))
+
+    def prepare(here: Path) -> str:
+        model = here / run / "model"
+        shutil.copytree(space.folder / run, here / run)
+        config = json.loads((model / "config.json").read_text())
+        about = {"about": config.pop("about")} if random.random() < 0.7 else {}  # long, and little depends on it
+        content = bytearray(json.dumps(config).encode())
+        said = ", ".join(edit_json(random, content, Path("nowhere")) for _ in range(edits))
+        sealed.reseal(model, json.loads(content) | about)
+        return f"{name} with {run}/model/config.json sealed again: {said}"
+
+    return Case("files", index, prepare, lambda here: sealed.use(name, here / run))

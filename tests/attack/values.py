@@ -3,6 +3,7 @@
 A `World` holds one process, a model under it and a batch, so that its values fit one another.
 """
 
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from functools import cached_property
@@ -60,7 +61,8 @@ class World:
         """A tiny network under the process, or an exact law."""
         if not self.process.sequential and self.random.random() < 0.3:
             return tl.Oracle(torch.full((K,) * LENGTH, K**-4.0), self.process)
-        return tl.DiffusionModel(self.network(), self.process, predicts=self.process.preferred)
+        letters = build_tokenizer("characters", ["abcde"]) if self.random.random() < 0.3 else None
+        return tl.DiffusionModel(self.network(), self.process, predicts=self.process.preferred, tokenizer=letters)
 
     def network(self) -> Any:
         """A tiny network for the process."""
@@ -73,6 +75,11 @@ class World:
     def noisy(self) -> tl.Noisy:
         """A state of the process."""
         return self.process.corrupt(TOKENS, LEVELS)
+
+    @property
+    def evaluator(self) -> tl.samplers.Evaluator:
+        """The model as a kernel asks it."""
+        return tl.samplers.Evaluator(self.model, self.fitting("truncation"), ROWS)
 
     def posterior(self) -> Any:
         """A prediction."""
@@ -108,6 +115,13 @@ def logits(world: World) -> Tensor:
     return torch.randn(ROWS, LENGTH, K)
 
 
+def sparse_rows() -> Tensor:
+    """A matrix of compressed sparse rows, without PyTorch's warning that it is new."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return torch.eye(K).to_sparse_csr()
+
+
 FLAGS = TOKENS > 2
 FITTING: dict[str, Callable[[World], Any]] = {
     "vocab_size": one_of(K), "mask_id": one_of(None, K), "pi": one_of(torch.full((LENGTH, K), 1 / K)),
@@ -136,7 +150,10 @@ FITTING: dict[str, Callable[[World], Any]] = {
     "times": one_of("stratified", "antithetic"), "objective": part_of(OBJECTIVES),
     "weights": one_of(None, torch.ones(ROWS, LENGTH)), "tokens": one_of(TOKENS),
     "on_step": one_of(None, lambda step: None),
-    "text": one_of("abc", "psi:kappa=0.9 + informed"), "folder": one_of("model"), "prompt": one_of(None),
+    "text": one_of("abc", "psi:kappa=0.9 + informed"), "folder": one_of("model"),
+    "prompt": one_of(None, "abc"), "evaluator": lambda world: world.evaluator, "previous": one_of(None),
+    "where": one_of(FLAGS), "kind": one_of(tl.Denoiser, tl.LeaveOneOut), "flags": one_of(FLAGS),
+    "lazy": lambda world: world.evaluator(world.noisy),
     "record": one_of({"step": 1}), "index": one_of([0]), "shape": one_of((2, 3)),
     "config": lambda world: tl.nn.TransformerConfig(K, K, LENGTH, width=8, depth=1, heads=1, condition=4),
 }  # fmt: skip
@@ -162,6 +179,16 @@ STRANGERS: tuple[Callable[[], Any], ...] = (
     lambda: torch.randn(ROWS, LENGTH, K + 2), lambda: torch.zeros(ROWS, LENGTH, K, dtype=torch.complex64),
     lambda: GIVEN_PAIR, lambda: (TOKENS, TOKENS), lambda: torch.Generator(), lambda: tl.RowGenerators([1, 2, 3]),
     lambda: torch.empty(ROWS, 0, dtype=torch.int64), lambda: torch.nn.Linear(2, 2), lambda: lambda *_: {"logits": 1},
+    lambda: torch.eye(K).to_sparse(), sparse_rows, lambda: TOKENS.to_sparse(),
+    lambda: FLAGS.to_sparse(), lambda: LEVELS.to_sparse(), lambda: torch.randn(ROWS, LENGTH, K).to_sparse(),
+    lambda: torch.ones(ROWS, LENGTH, K, dtype=torch.int64), lambda: torch.ones(ROWS, LENGTH, K, dtype=torch.bool),
+    lambda: torch.randn(ROWS, LENGTH, K).double(), lambda: torch.randn(ROWS, LENGTH, K).half(),
+    lambda: torch.randn(ROWS, LENGTH, K, requires_grad=True), lambda: LEVELS.clone().requires_grad_(),
+    lambda: torch.empty(ROWS, 0, K), lambda: torch.empty(0, LENGTH, dtype=torch.int64), lambda: torch.empty(ROWS, 0),
+    lambda: torch.empty(ROWS, LENGTH, K, device="meta"), lambda: torch.empty((), device="meta"),
+    lambda: torch.empty(ROWS, device="meta"), lambda: np.float16(0.5), lambda: np.uint8(3), lambda: np.bool_(True),
+    lambda: np.str_("x"), lambda: np.complex64(1), lambda: np.datetime64("2020"), lambda: np.longdouble(0.5),
+    lambda: "\ud800", lambda: "abcdeabcde",
 )  # fmt: skip
 """Values that fit few parameters, made anew for each call."""
 
@@ -169,12 +196,12 @@ STRANGERS: tuple[Callable[[], Any], ...] = (
 def told(value: Any) -> str:
     """A value in a few characters."""
     if isinstance(value, Tensor):
-        shown = (
-            f" {value.flatten()[0].item():g}"
-            if value.numel() and value.device.type == "cpu" and not value.is_complex()
-            else ""
-        )
-        return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}{shown}"
+        words = [str(value.dtype).removeprefix("torch."), f"{list(value.shape)}"]
+        if value.is_meta or value.layout != torch.strided:
+            words.append("on meta" if value.is_meta else str(value.layout))
+        elif value.numel() and not value.is_complex():
+            words.append(f"{value.flatten()[0].item():g}")
+        return " ".join(words)
     return f"{type(value).__name__}[...]" if isinstance(value, torch.nn.Module) else repr(value)[:60].replace("\n", " ")
 
 

@@ -25,6 +25,7 @@ SMALL = (
 MARKOV = f"--recipe markov --data.vocab-size 5 --data.length 8 --data.rows 40 --data.valid-rows 16 {SMALL}"
 TEXTS = f"--recipe chars --data.length 16 {SMALL}"
 FRONTIER = "frontier {space}/text --steps 2 --top-p 1 --num 2"
+WORDS = 64
 TEXT = "the cat sat on the mat and the dog ran to the sea\n" * 40
 
 
@@ -84,6 +85,7 @@ def build(folder: Path, complete: bool) -> Workspace:
     }
     for name, options in runs.items():
         command("train", *options.split(), "--out", str(folder / name))
+    _subwords(folder / "subwords")
     if complete:
         line = f"{FRONTIER} --judge {{space}}/causal --out {{space}}/frontier"
         command(*line.format(space=folder).split())
@@ -114,6 +116,13 @@ def weights(run: Path) -> dict[str, bytes]:
     """The tensors of the newest checkpoint of a run."""
     newest = max((run / "checkpoints").glob("step_*"))
     return {f"{newest.name}/{file.name}": file.read_bytes() for file in sorted(newest.glob("*.safetensors"))}
+
+
+def _subwords(folder: Path) -> None:
+    """A model that was not trained, with room for a tokenizer of `WORDS` tokens."""
+    config = tl.nn.TransformerConfig(WORDS, WORDS, 16, width=16, depth=1, heads=2, condition=8)
+    torch.manual_seed(0)
+    tl.DiffusionModel(tl.nn.DiT(config), tl.Uniform(WORDS)).save(folder)
 
 
 def _language_model(folder: Path) -> None:

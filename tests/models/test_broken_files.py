@@ -66,6 +66,7 @@ WRONG: list[tuple[Callable[[Config], Any], str]] = [
     (without("schedule"), "config.json lacks schedule"),
     (without("sha256"), "config.json lacks sha256"),
     (change("network", "vocab_size", to=2**62), "num_states must be 4611686018427387904"),
+    (change("network", "loops", to=10**18), "loops must be at most 1000, got 1000000000000000000"),
     (change("tokenizer", "alphabet", to="abcdef"), "the tokenizer has 6 tokens, the process 4 states"),
     (change("abuot", to={}), "config.json has an unknown key 'abuot'; did you mean about?"),
     (change("process", "noise", "name", to="msak"), "there is no noise 'msak'; did you mean mask"),

@@ -155,3 +155,24 @@ def test_a_tokenizer_that_panics_gets_a_sentence() -> None:
         subwords(words).encode("c")
     with pytest.raises(ValueError, match="the tokenizer cannot read this text"):
         subwords(words, pre_tokenizer=pattern).encode("a" * 30 + "!")
+
+
+def test_a_tokenizer_that_would_take_gigabytes_gets_a_sentence() -> None:
+    """The library allocates a table of the size that is claimed, and writes down every id that is left out."""
+    pytest.importorskip("tokenizers")
+    words = {"type": "WordLevel", "vocab": {"a": 0, "b": 2**31}, "unk_token": "a"}
+    with pytest.raises(ValueError, match="has 2 tokens and the id 2147483648; number them from 0 on"):
+        subwords(words)
+    words["vocab"] = {"a": 0, "b": 5}
+    assert subwords(words).vocab_size == 6
+    with pytest.raises(ValueError, match="claims a table of 4294967295 bytes and has 6"):
+        subwords(words, normalizer={"type": "Precompiled", "precompiled_charsmap": "/////wAA"})
+    with pytest.raises(ValueError, match="precompiled_charsmap of this tokenizer is not base64"):
+        subwords(words, normalizer={"type": "Sequence", "normalizers": [{"precompiled_charsmap": "!!"}]})
+
+
+@pytest.mark.parametrize("tokenizer", [Characters("abc"), Bytes()])
+@pytest.mark.parametrize("token", [-1, 256])
+def test_a_token_that_the_tokenizer_lacks_is_named(tokenizer: Characters | Bytes, token: int) -> None:
+    with pytest.raises(ValueError, match=rf"has the tokens 0\.\.{tokenizer.vocab_size - 1}, got {token}"):
+        tokenizer.decode([0, token])

@@ -249,6 +249,16 @@ def test_an_empty_batch_is_no_error() -> None:
     assert float(loss.mean.detach()) == 0
 
 
+@every_case
+def test_weights_may_be_of_either_precision(case: Case) -> None:
+    model, (x_0, t) = make(case), batch(case)
+    losses = [
+        head_loss.training_loss(model, case[1], x_0, t, torch.Generator().manual_seed(3), weights=weights)
+        for weights in (torch.ones(B, L), torch.ones(B, L).double())
+    ]
+    torch.testing.assert_close(losses[0].mean.float(), losses[1].mean.float())
+
+
 def test_without_gradients_nothing_is_kept() -> None:
     case = CASES[0]
     model, (x_0, t) = make(case), batch(case)

@@ -79,10 +79,11 @@ class Client:
 
 
 @contextmanager
-def running(playground: Playground) -> Iterator[Client]:
+def running(playground: Playground, keep_alive: float = 5) -> Iterator[Client]:
     """A visitor of a server that runs in the background, on a free port."""
     started = threading.Event()
     server = Server(playground, started.set)
+    server.config.timeout_keep_alive = keep_alive  # type: ignore[assignment]
     with listen("127.0.0.1", 0) as bound:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
         thread.start()

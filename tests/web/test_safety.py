@@ -120,6 +120,20 @@ def test_a_request_that_stops_in_its_header_is_closed(client: Client, monkeypatc
         assert sockets[-1].recv(65536).count(b"HTTP/1.1 200") == 2
 
 
+def test_a_request_that_breaks_after_its_header_is_no_news_for_the_terminal(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    head = "host: localhost\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n"
+    with running(Playground(Library([TINY]), Limits())) as client:  # which logs to the terminal of this test
+        for path in ("static", "nothing", "api/table"):
+            for body in ("5\r\nabcdefghi", "zz\r\n", "2\r\n{}\r\nzz\r\n"):
+                with client.connect() as connection:
+                    connection.sendall(f"POST /{path} HTTP/1.1\r\n{head}{body}".encode())
+                    assert b"400" in b"".join(iter(partial(connection.recv, 65536), b"")).splitlines()[0]
+        assert client.ask("table")["states"] == 3
+    assert capsys.readouterr().err == ""
+
+
 @pytest.mark.parametrize(
     ("body", "sentence"),
     [

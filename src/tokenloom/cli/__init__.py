@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn
 
 from tokenloom import __version__
-from tokenloom.cli.ascii_terminal import spell_out
+from tokenloom.cli.ascii_terminal import open_closed_streams, spell_out, widen
 
 if TYPE_CHECKING:
     import tyro
@@ -23,12 +23,14 @@ OUT_OF_MEMORY = ("out of memory", "can't allocate", "cannot allocate", "storage 
 
 def main(args: Sequence[str] | None = None) -> None:
     """Run a command; a wrong input ends in one sentence, not in a traceback."""
+    open_closed_streams()
     spell_out(sys.stdout, sys.stderr)
+    widen()
     given = list(sys.argv[1:] if args is None else args)
-    if given in (["--version"], ["-V"]):
-        print(f"tokenloom {__version__}")
-        return
     try:
+        if given in (["--version"], ["-V"]):
+            print(f"tokenloom {__version__}")
+            return
         with _ending_at_once():
             commands = app(given)
         commands.cli(args=given, prog="tokenloom", description="Discrete diffusion with uniform and masked noise.")

@@ -181,6 +181,8 @@ class DiffusionModel(nn.Module, Generic[Predicted_co]):
     @checked
     def decode(self, tokens: Int[Tensor, "batch length"], whole: bool = False) -> list[str]:
         """Return one text per row, up to its end token unless the `whole` is asked for."""
+        if tokens.ndim != 2:
+            raise ValueError(f"tokens must have shape [batch, length], got {list(tokens.shape)}")
         tokenizer, rows = self._known_tokenizer(), tokens.tolist()
         return [tokenizer.decode(row if whole else tokenizer.until_end(row)) for row in rows]
 

@@ -16,9 +16,11 @@ import json
 import re
 import sys
 from abc import ABC, abstractmethod
+from base64 import b64decode
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -77,6 +79,13 @@ class Tokenizer(ABC):
         write_text(path, self.to_json())
 
 
+def _check_ids(ids: Sequence[int], vocab_size: int) -> None:
+    """Raise unless these are ids of a tokenizer; a model may have more tokens than its tokenizer."""
+    for index in ids:
+        if not 0 <= index < vocab_size:
+            raise ValueError(f"the tokenizer has the tokens 0..{vocab_size - 1}, got {index}, which stands for no text")
+
+
 class Characters(Tokenizer):
     """One id per character of the alphabet, in its order, and one more for the end of a document if `ends`."""
 
@@ -106,6 +115,7 @@ class Characters(Tokenizer):
         return ids
 
     def decode(self, ids: Sequence[int]) -> str:
+        _check_ids(ids, self.vocab_size)
         return "".join(END_OF_TEXT if index == self.end_of_sequence else self.alphabet[index] for index in ids)
 
     def to_json(self) -> str:
@@ -124,6 +134,7 @@ class Bytes(Tokenizer):
         return [np.frombuffer(text.encode(), dtype=np.uint8).astype(np.int32) for text in texts]
 
     def decode(self, ids: Sequence[int]) -> str:
+        _check_ids(ids, self.vocab_size)
         parts = (END_OF_TEXT.encode() if index == self.end_of_sequence else bytes([index]) for index in ids)
         return b"".join(parts).decode(errors="replace")
 
@@ -147,6 +158,8 @@ class Subwords(Tokenizer):
 
     def __init__(self, serialized: str, framed: bool = False) -> None:
         library = optional("tokenizers", "text")
+        parts = json.loads(serialized)
+        _check_charsmaps(parts)
         with in_words("this is not a tokenizer.json of the library tokenizers"):
             self.backend = library.Tokenizer.from_str(serialized)
         self.backend.no_truncation()
@@ -155,13 +168,16 @@ class Subwords(Tokenizer):
         if not vocabulary:
             raise ValueError("this tokenizer has no token")
         self.vocab_size = max(vocabulary.values()) + 1
+        if self.vocab_size > 10 * len(vocabulary) + 1000:  # the library writes down every id that is left out
+            raise ValueError(
+                f"this tokenizer has {len(vocabulary)} tokens and the id {self.vocab_size - 1}; number them from 0 on"
+            )
         self.framed = framed
         # A network that frames a sequence puts both ends around it itself, so no token of the sequence is an end.
         end = next((token for token in ENDS if token in vocabulary and not framed), None)
         self.end_of_sequence = None if end is None else vocabulary[end]
         self.start_of_sequence = vocabulary.get(STARTS.get(end or "", ""))
         self.padding = next((vocabulary[token] for token in PADDINGS if token in vocabulary), None)
-        parts = json.loads(serialized)
         rule = parts.get("pre_tokenizer") or {}
         plain = rule.get("type") == "ByteLevel" and not (parts.get("normalizer") or rule.get("add_prefix_space"))
         self._piece = PIECE if plain or rule.get("type") == "BertPreTokenizer" else sys.maxsize
@@ -181,6 +197,23 @@ class Subwords(Tokenizer):
     def to_json(self) -> str:
         framed = {"framed": True} if self.framed else {}
         return json.dumps({"kind": "subwords", "tokenizer": json.loads(self.backend.to_str()), **framed})
+
+
+def _check_charsmaps(part: Any) -> None:
+    """Raise unless every map of characters is as long as it says: the library allocates first, and aborts."""
+    for item in part.values() if isinstance(part, dict) else part if isinstance(part, list) else ():
+        _check_charsmaps(item)
+    if isinstance(part, dict) and isinstance(text := part.get("precompiled_charsmap"), str):
+        try:
+            content = b64decode(text, validate=True)
+        except ValueError as error:
+            raise ValueError(f"the precompiled_charsmap of this tokenizer is not base64: {error}") from error
+        size = int.from_bytes(content[:4], "little")
+        if size > len(content):
+            raise ValueError(
+                f"the precompiled_charsmap of this tokenizer claims a table of {size} bytes and has {len(content)}; "
+                "it is damaged, get the file again"
+            )
 
 
 def cut_at_spaces(text: str, size: int = PIECE) -> Iterator[str]:

@@ -13,6 +13,9 @@ from tokenloom.support.checks import check_least
 from tokenloom.support.typed import check_fields, check_type
 from tokenloom.types import Flags, PerPosition, PerRow, Tokens
 
+MOST_LOOPS = 1000
+"""A file may ask for any number of loops; with more a single call would not end."""
+
 
 @dataclass(frozen=True)
 class TransformerConfig:
@@ -64,6 +67,8 @@ class TransformerConfig:
         K = self.vocab_size
         if self.num_states not in (K, K + 1):
             raise ValueError(f"num_states must be {K} or, with a mask, {K + 1}, got {self.num_states}")
+        if self.loops > MOST_LOOPS:
+            raise ValueError(f"loops must be at most {MOST_LOOPS}, got {self.loops}; the blocks are repeated so often")
         if self.fewest_loops is not None and not 1 <= self.fewest_loops <= self.loops:
             raise ValueError(f"fewest_loops must be in 1..{self.loops}, the loops, got {self.fewest_loops}")
         if not 0 <= self.dropout < 1:

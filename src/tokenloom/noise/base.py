@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from tokenloom.noise.law import Law
 from tokenloom.noise.masses import Masses, StillMasses
 from tokenloom.schedules import Schedule
+from tokenloom.support.memory import check_memory
 from tokenloom.support.registry import Registry
 from tokenloom.support.typed import check_fields
 
@@ -25,6 +26,7 @@ class Noise(ABC):
         check_fields(self)
         if self.vocab_size < 2:
             raise ValueError(f"a process needs a vocabulary of at least 2 tokens, got {self.vocab_size!r}")
+        check_memory(8 * self.vocab_size, f"a vocabulary of {self.vocab_size} tokens", "use a smaller one")
 
     @abstractmethod
     def law(self) -> Law:

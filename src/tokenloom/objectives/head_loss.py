@@ -111,7 +111,8 @@ def loss_at(
     mean, losses = head_loss(
         features[open_rows], head, lambda logits, part: row_loss(logits, open_rows[part]), weights[open_rows]
     )
-    per_token = _settled_losses(rows, open_rows, len(head.weight), row_loss, features).index_copy(0, open_rows, losses)
+    settled = _settled_losses(rows, open_rows, len(head.weight), row_loss, features)
+    per_token = settled.index_copy(0, open_rows, losses.double())
     return Loss(mean + (weights * per_token).sum() - (weights[open_rows] * losses).sum(), per_token.view_as(x_0))
 
 

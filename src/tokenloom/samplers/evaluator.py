@@ -33,7 +33,9 @@ from tokenloom.models.protocol import Model
 from tokenloom.posteriors import Denoiser, LeaveOneOut, OverTokens, Posterior, convert_at
 from tokenloom.samplers.given import HeldPositions
 from tokenloom.state import Noisy, Positions
-from tokenloom.support.checks import check_finite_maximum
+from tokenloom.support.checks import check_finite_maximum, check_mask
+from tokenloom.support.memory import check_memory
+from tokenloom.support.typed import check_type, checked
 from tokenloom.types import Flags, PerPosition, PerRow, Tokens
 
 Kind = TypeVar("Kind", bound=OverTokens)
@@ -102,11 +104,29 @@ class Stopping:
 
 
 class Evaluator:
-    """A model with the truncation of every prediction, and the evaluations of each of `batch` rows."""
+    """A model with the truncation of every prediction, and the evaluations of each of `batch` rows.
 
+    Args:
+        model: The model to evaluate.
+        truncation: The truncation; None keeps all.
+        batch: The number of rows.
+        stopping: The rows that are done already, where a run stops early.
+        checks: True if states and flags are checked; a run, which makes them itself, needs no check.
+    """
+
+    @checked
     def __init__(
-        self, model: Model, truncation: Truncation | None, batch: int, stopping: Stopping | None = None
+        self,
+        model: Model,
+        truncation: Truncation | None,
+        batch: int,
+        stopping: Stopping | None = None,
+        checks: bool = True,
     ) -> None:
+        check_memory(8 * batch, f"a batch of {batch} rows", "evaluate fewer at a time")
+        if batch < 0:
+            raise ValueError(f"batch must be at least 0, got {batch}")
+        self.checks = checks
         self.model, self.process, self.truncation, self.stopping = model, model.process, truncation, stopping
         self.timeless = model.timeless
         self.step_kind: type[OverTokens] = model.process.step_representation(model.predicts)
@@ -155,7 +175,10 @@ class LazyPrediction:
     """
 
     def __init__(self, evaluator: Evaluator, noisy: Noisy, previous: "LazyPrediction | None") -> None:
+        check_type("evaluator", evaluator, Evaluator)
         self.evaluator, self.noisy = evaluator, noisy
+        if evaluator.checks:
+            self._check(previous)
         self._read = noisy.tokens  # what a network that ignores the time reads: tokens, and U where it reads U
         if evaluator.timeless:
             read = evaluator.process.network_input(noisy)
@@ -169,8 +192,26 @@ class LazyPrediction:
             if evaluator.stopping is not None:  # predictions for finished rows are ignored
                 self._known = self._known | evaluator.stopping.done
 
+    def _check(self, previous: "LazyPrediction | None") -> None:
+        """Raise unless the model can be evaluated at the state, and after the previous prediction."""
+        check_type("noisy", self.noisy, Noisy)
+        check_type("previous", previous, LazyPrediction | None)
+        self.evaluator.process.check_state(self.noisy)
+        batch, shape = len(self.evaluator.evaluations), self.noisy.tokens.shape
+        if shape[0] != batch:
+            raise ValueError(f"the state has {shape[0]} rows, but the evaluator counts {batch}; make one of that batch")
+        if previous is not None and previous.noisy.tokens.shape != shape:
+            had = list(previous.noisy.tokens.shape)
+            raise ValueError(f"the previous prediction is of shape {had}, the state of {list(shape)}; pass None")
+
     def at(self, where: Flags, kind: type[Kind], truncated: bool = True) -> LocalPrediction:
         """Predict the flagged positions, in the representation `kind`."""
+        if self.evaluator.checks:
+            check_type("where", where, Flags)
+            check_mask("where", where, self.noisy.tokens)
+            check_type("truncated", truncated, bool)
+            if kind is not Denoiser and kind is not LeaveOneOut:
+                raise ValueError(f"kind must be Denoiser or LeaveOneOut, got {kind!r}")
         at = Positions.of(where)
         noisy, count = self.noisy.positions(at), len(at.row)
         if not count:

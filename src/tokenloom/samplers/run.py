@@ -120,7 +120,7 @@ class Run:
         self.index = 0 if begin is None or not self.batch else int((self.times >= noisy.t[0]).sum()) - 1
         self.hold = HeldPositions.make(model, given, noisy, sampler.show_given)
         self.stopping = None if self.until is None else Stopping(self.until, self.hold, noisy.tokens)
-        self.evaluate = Evaluator(model, sampler.truncation, self.batch, self.stopping)
+        self.evaluate = Evaluator(model, sampler.truncation, self.batch, self.stopping, checks=False)
         self.memory: Any = sampler.predictor.begin(model.process, noisy, self.generator)
         self.noisy = self.hold(noisy, self.generator)
 

@@ -39,7 +39,10 @@ _mine: set[str] = set()
 @contextmanager
 def replacing(path: Path, remedy: str = "choose another folder with --out") -> Iterator[Path]:
     """Give a path to write to, which replaces `path` unless the block raises; `remedy` is for a disk that refuses."""
-    path = Path(os.path.realpath(path))  # a link stays a link, to the new content
+    try:
+        path = Path(os.path.realpath(path))  # a link stays a link, to the new content
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{str(path)!r} is not a name that a file can have; choose another") from error
     check_target(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

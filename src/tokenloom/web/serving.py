@@ -74,6 +74,14 @@ class ImpatientProtocol(H11Protocol):
         elif self._end.cancelled():
             self._end = self.loop.call_later(self.patience, self.transport.close)
 
+    def send_400_response(self, msg: str) -> None:
+        """Answer a request that broke after its header, unless the app answers already; nobody hears the app then."""
+        if self.cycle is not None:
+            self.cycle.disconnected = True
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+        self.transport.close()
+
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         self._end.cancel()
