@@ -20,7 +20,7 @@ test: .venv/.dev          ## lint, types and every test
 laws: .venv/.laws$(TORCH)  ## the laws and the start of the command line; TORCH=2.6.0 installs that version first, ROAD=compiled: tests/conftest.py
 	$(BIN)/pytest -q $(if $(ROAD),--road $(ROAD) $(SAMPLERS)) tests/laws tests/processes tests/test_schedules.py tests/nn tests/oracles tests/cli/test_start.py
 
-attack: .venv/.dev        ## damaged files, random commands and calls, killed runs (five minutes)
+attack: .venv/.dev        ## damaged files and tokenizers, random commands, calls and requests, killed runs, odd terminals (six minutes)
 	$(BIN)/python -m tests.attack --out build/attack.json
 
 evidence: .venv/.dev      ## test the paper's claims again; TEXT8=folder has train.txt and valid.txt of text8, WORKERS=2 processes

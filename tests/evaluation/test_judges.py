@@ -97,6 +97,18 @@ def test_generative_perplexity_is_over_all_tokens_and_never_alone() -> None:
         rate(bigram_judge(), torch.tensor([tokenizer.encode("b    ")]), decoder)
 
 
+@pytest.mark.parametrize("value", [math.nan, 1e6])
+def test_a_judge_with_damaged_weights_gets_a_sentence_and_a_bad_one_a_figure(value: float) -> None:
+    tokenizer, judge = Characters(" abc"), bigram_judge()
+    judge.model.model.table.data[:, 0] = value
+    tokens = torch.tensor([tokenizer.encode("a b a")])
+    if math.isnan(value):
+        with pytest.raises(ValueError, match="the scores of the judge bigrams are NaN, so its weights are damaged"):
+            rate(judge, tokens, text(tokenizer))
+    else:
+        assert rate(judge, tokens, text(tokenizer)).perplexity == math.inf
+
+
 def test_the_samples_end_becomes_the_judges_end() -> None:
     """A BERT-like tokenizer ends with [SEP]; the judge must see its own end."""
 

@@ -1,5 +1,6 @@
 """`tokenloom frontier`: generative perplexity against entropy, over settings and models, resumable."""
 
+import math
 import shutil
 from collections.abc import Sequence
 from functools import partial
@@ -108,7 +109,13 @@ def draw_png(records: Sequence[Record], path: Path) -> None:
         for record in (record for record in records if record["source"] in marks):
             mark, size, label = marks[record["source"]]
             axes.plot(record["entropy"], record["perplexity"], mark, color=INK, markersize=size, label=label)
-        axes.set(xlabel=AXES[0], ylabel=AXES[1], yscale="log", title=f"Judged by {records[0]['judge']}")
+        finite = any(math.isfinite(record["perplexity"]) for record in records)  # without any there is no logarithm
+        axes.set(
+            xlabel=AXES[0],
+            ylabel=AXES[1],
+            yscale="log" if finite else "linear",
+            title=f"Judged by {records[0]['judge']}",
+        )
         plain = optional("matplotlib.ticker", "evaluate").StrMethodFormatter("{x:g}")
         axes.yaxis.set_major_formatter(plain)
         axes.yaxis.set_minor_formatter(plain)

@@ -86,9 +86,12 @@ def rate(judge: Judge, tokens: Tokens, decode: Decoder) -> Rating:
     if not judged:
         raise ValueError(f"the judge {judge.title} found no token to score in {len(tokens)} samples; they are empty")
     nats, error = grouped_ratio(scores.nats, scores.count.double(), 1)
+    if math.isnan(nats):
+        raise ValueError(f"the scores of the judge {judge.title} are NaN, so its weights are damaged; get them again")
     mean, spread = grouped_ratio(entropy.cpu(), torch.ones(len(tokens), dtype=torch.float64), 1)
     two = distinct(tokens, min(2, tokens.shape[1]))
-    return Rating(math.exp(nats), nats, error, mean, spread, two, judge.title, len(tokens), judged)
+    perplexity = math.exp(nats) if nats < 700 else math.inf  # beyond which exp overflows
+    return Rating(perplexity, nats, error, mean, spread, two, judge.title, len(tokens), judged)
 
 
 @dataclass(frozen=True)
