@@ -24,6 +24,7 @@ pytestmark = pytest.mark.usefixtures("as_a_user")  # as readers run it; shape ch
 ROOT = Path(__file__).parents[1]
 PAPER = (ROOT / "docs" / "paper.md").read_text()
 SAMPLERS = (ROOT / "docs" / "samplers.md").read_text()
+MKDOCS = (ROOT / "mkdocs.yml").read_text()
 ROWS = [line.strip("| ").split(" | ") for line in PAPER.splitlines() if re.match(r"\| `\S+:", line)]
 NAMED = re.compile(r"`([^`]+)`")
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
@@ -191,11 +192,24 @@ def test_plain_text_formulas_are_typeset_and_tables_are_not() -> None:
 
 
 def test_nothing_of_the_documentation_comes_from_elsewhere() -> None:
-    config = (ROOT / "mkdocs.yml").read_text()
-    assert "http" not in config
-    assert "font: false" in config
-    for script_or_style in re.findall(r"javascripts/[\w./-]+", config):
+    """The link to the repository is a link alone: the theme's own asks GitHub for figures."""
+    (repository,) = re.findall(r"^repo_url: (\S+)$", MKDOCS, re.MULTILINE)
+    assert re.findall(r"http[^\s\"']+", MKDOCS) == [repository]
+    assert f'Repository = "{repository}"' in (ROOT / "pyproject.toml").read_text()
+    assert "data-md-component" not in (ROOT / "docs" / "templates" / "partials" / "source.html").read_text()
+    assert "font: false" in MKDOCS
+    for script_or_style in re.findall(r"javascripts/[\w./-]+", MKDOCS):
         assert (ROOT / "docs" / script_or_style).is_file()
+
+
+def test_every_page_is_in_the_navigation_once() -> None:
+    listed = re.findall(r"([\w/-]+\.md)$", MKDOCS, re.MULTILINE)
+    assert sorted(listed) == sorted(page.relative_to(ROOT / "docs").as_posix() for page in PAGES)
+
+
+def test_the_documentation_has_a_dark_scheme_that_follows_the_system() -> None:
+    media = re.findall(r'media: "\(prefers-color-scheme(?:: (\w+))?\)"\n(?: +scheme: (\w+)\n)?', MKDOCS)
+    assert media == [("", ""), ("light", "default"), ("dark", "slate")]
 
 
 @pytest.mark.skipif(util.find_spec("mkdocs") is None, reason="the extra docs is not installed")
@@ -211,4 +225,5 @@ def test_the_documentation_builds_without_a_warning(tmp_path: Path) -> None:
     assert not [kernel for kernel in kernels if f'id="{kernel.__module__}.{kernel.__name__}"' not in rendered]
     assert "batch length" in (tmp_path / "api" / "models.html").read_text()  # shapes are shown
     assert "unpkg" not in rendered
+    assert 'data-md-component="source"' not in rendered
     assert (tmp_path / "search" / "search_index.js").is_file()  # search without a server

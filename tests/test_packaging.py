@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+from email.message import Message
 from email.parser import HeaderParser
 from pathlib import Path
 
@@ -16,6 +17,8 @@ import tokenloom as tl
 from tokenloom.models.bundled import bundled_names
 
 ROOT = Path(__file__).parents[1]
+REPOSITORY = "https://github.com/tokenloom/tokenloom"
+RAW = "https://raw.githubusercontent.com/tokenloom/tokenloom"
 
 
 @pytest.fixture(scope="module")
@@ -49,8 +52,12 @@ def test_the_bundled_models_bring_their_licence_and_provenance(wheel: zipfile.Zi
     assert len(licences) == 2
 
 
-def test_the_metadata_says_what_is_supported(wheel: zipfile.ZipFile) -> None:
-    metadata = HeaderParser().parsestr(wheel.read(f"tokenloom-{tl.__version__}.dist-info/METADATA").decode())
+@pytest.fixture(scope="module")
+def metadata(wheel: zipfile.ZipFile) -> Message:
+    return HeaderParser().parsestr(wheel.read(f"tokenloom-{tl.__version__}.dist-info/METADATA").decode())
+
+
+def test_the_metadata_says_what_is_supported(metadata: Message) -> None:
     assert metadata["Version"] == tl.__version__
     assert metadata["License-Expression"] == "MIT"
     versions = re.findall(r"Python :: (3\.\d+)", "\n".join(metadata.get_all("Classifier", [])))
@@ -62,6 +69,31 @@ def test_the_metadata_says_what_is_supported(wheel: zipfile.ZipFile) -> None:
     assert matrix["python"] == versions
     (oldest,) = re.findall(r"torch>=(\S+)", "\n".join(metadata.get_all("Requires-Dist", [])))
     assert f"{oldest}.0" in matrix["torch"]
+
+
+def test_the_description_links_to_files_of_the_released_version(metadata: Message) -> None:
+    """PyPI shows the README without the repository around it, so no link may be relative."""
+    assert metadata["Description-Content-Type"] == "text/markdown"
+    description = str(metadata.get_payload())
+    links = re.findall(r"\]\(([^)]+)\)", description)
+    own = re.findall(r"\]\(([^)]+)\)", (ROOT / "README.md").read_text())
+    places = (f"{REPOSITORY}/blob/v{tl.__version__}/", f"{RAW}/v{tl.__version__}/")
+    files = [link.removeprefix(places[0]).removeprefix(places[1]) for link in links]
+    assert files == own
+    assert not [file for file in files if not (ROOT / file).exists()]
+    assert all(link.startswith(places) for link in links)
+    pictures = re.findall(r"!\[[^\]]*\]\(([^)]+)\)", description)
+    assert pictures
+    assert all(picture.startswith(RAW) for picture in pictures)
+
+
+def test_the_urls_of_the_project_are_those_of_its_repository(metadata: Message) -> None:
+    urls = dict(url.split(", ") for url in metadata.get_all("Project-URL", []))
+    assert urls.keys() == {"Homepage", "Documentation", "Repository", "Issues", "Changelog"}
+    documentation = urls.pop("Documentation")
+    assert documentation == "https://tokenloom.github.io/tokenloom"
+    assert all(url.startswith(REPOSITORY) for url in urls.values())
+    assert (ROOT / urls["Changelog"].removeprefix(f"{REPOSITORY}/blob/main/")).is_file()
 
 
 def test_the_source_archive_is_small(built: Path) -> None:

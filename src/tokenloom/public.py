@@ -35,6 +35,7 @@ from tokenloom.process import Process as Process
 from tokenloom.samplers import Sampler as Sampler
 from tokenloom.samplers import Samples as Samples
 from tokenloom.samplers import Step as Step
+from tokenloom.samplers import fill as fill
 from tokenloom.samplers import sample as sample
 from tokenloom.schedules import CosineSchedule as CosineSchedule
 from tokenloom.schedules import GeometricSchedule as GeometricSchedule

@@ -1,6 +1,7 @@
 """`tokenloom probe`: a figure, its numbers and heat maps, from saved runs."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,9 @@ def pixels(path: str) -> Tensor:
 def test_runs_are_compared_in_one_figure_and_a_hollow_one_reads_0(shell: Shell) -> None:
     random_run("plain")
     random_run("hollow", network={"kind": "hollow"})
-    assert "t = 0.2" in shell("probe", "plain", "hollow", *FAST).out
+    table = shell("probe", "plain", "hollow", *FAST).out
+    assert re.search(r"t ┃ +plain ┃ +hollow", table)
+    assert re.search(r"0.2 │ 0.\d{4} ± 0.\d{4} │ 0.0000 ± 0.0000", table)  # at 80 columns
     found = json.loads(Path("plain/evaluation/probe.json").read_text())
     assert found["settings"]["substitutes"] == 3
     assert [item["t"] for item in found["runs"]["plain"]] == [0.2, 0.8]

@@ -55,7 +55,7 @@ def test_help_takes_less_than_half_a_second_of_work_and_no_torch() -> None:
         (["--version"], 0, "tokenloom 0."),
         (["-V"], 0, "tokenloom 0."),
         ([], 2, "Expected one of"),
-        (["smple"], 2, "Available subcommands: bench,"),
+        (["smple"], 2, "there is no command smple; did you mean sample"),
     ],
 )
 def test_what_is_said_before_a_command_needs_no_torch(arguments: list[str], status: int, words: str) -> None:

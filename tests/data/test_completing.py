@@ -1,10 +1,15 @@
 """Given beginnings and spans of text: their law, and that a model trained on them honours a prompt."""
 
+import json
 import math
+import random
+from pathlib import Path
 
 import pytest
 import torch
 
+import tokenloom as tl
+from tests.cli.helpers import Shell
 from tokenloom.data.base import Dataset, given_positions
 from tokenloom.data.decoder import numbers
 
@@ -40,3 +45,24 @@ def test_held_out_rows_have_nothing_given(share: float) -> None:
     assert data.draw("valid", torch.arange(4), generator)[1] is None
     given = data.draw("train", torch.arange(4), generator)[1]
     assert (given is None) == (share == 0) == (not data.outline.given)
+
+
+@pytest.mark.parametrize("method", ["udm", "mdm", "audm"])
+def test_a_text_model_honours_a_prompt(method: str, tmp_path: Path, shell: Shell) -> None:
+    """Rows of one letter, so that the first says all."""
+    letters = random.Random(0).choices("abcd", k=1000)
+    (tmp_path / "text.txt").write_text("".join(8 * letter for letter in letters))
+    size = "--network.width 32 --network.depth 1 --network.heads 2 --optimiser.batch 32 --optimiser.lr 0.01 --fit"
+    options = f"--method {method} --data.length 8 --max-steps 120 {size}".split()
+    run = str(tmp_path / "run")
+    shell("train", "--recipe", "chars", "--data.path", str(tmp_path / "text.txt"), "--out", run, *options)
+    model, rows = tl.load(run), torch.arange(4)[:, None].expand(4, 8).repeat(8, 1)
+    flags = (torch.arange(8) < 3).expand(len(rows), -1)
+    wrong = torch.where(flags, (rows + 1) % 4, rows)
+    true, other = (
+        tl.nelbo(model, x_0, given=flags, generator=torch.Generator().manual_seed(0)).per_token for x_0 in (rows, wrong)
+    )
+    assert true < 0.35 < other - true
+    drawn = shell("sample", run, "--prompt", "ccc", "--num", "8", "--steps", "8", "--json")
+    assert "beware" not in drawn.err
+    assert sum(sample.count("c") for sample in json.loads(drawn.out)["samples"]) > 8 * 6

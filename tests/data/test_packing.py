@@ -6,7 +6,7 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
-from tests.data.helpers import refused
+from tests.data.helpers import load, refused
 from tokenloom.data.documents import Corpus
 from tokenloom.data.packing import pack
 from tokenloom.models.tokenizer import Bytes, Ids
@@ -77,5 +77,7 @@ def test_impossible_packings_get_a_sentence(as_a_user: None, stories: Path, tmp_
         rows("wrap", 71)
     refused("unknown packing sentence; did you mean sentences", stories, tmp_path, packing="sentence")
     refused("at least 3 tokens, got a length of 2", stories, tmp_path, packing="sentences", length=2)
-    refused("pad needs an end of sequence; use wrap", stories, tmp_path, packing="pad")
+    (tmp_path / "one.txt").write_text("one document has no end " * 40)
+    refused("pad needs an end of sequence; use wrap", tmp_path / "one.txt", tmp_path, packing="pad")
+    assert load(stories, tmp_path, packing="pad", length=50).decode.tokenizer is not None
     refused(r"the validation text has \d+ tokens, but one row needs 900", stories, tmp_path, length=900)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.data.helpers import STORIES, load, refused, shared, write_parquet
+from tokenloom.models.tokenizer import END_OF_TEXT, Characters
 
 
 def test_every_format_gives_the_same_documents(stories: Path, tmp_path: Path) -> None:
@@ -33,6 +34,9 @@ def test_splits_share_nothing_and_lose_nothing(single: bool, fraction: float, tm
     path.write_text("".join(STORIES) if single else "<|endoftext|>\n".join(STORIES))
     dataset = load(path, tmp_path, length=1, tokenizer="bytes", valid_fraction=fraction)
     train, valid = ("".join(dataset.decode(table)) for table in (dataset.train, dataset.valid))
+    ends = 0 if single or train.count("story") == 1 else len(STORIES)
+    assert (train + valid).count(END_OF_TEXT) == ends
+    train, valid = train.replace(END_OF_TEXT, ""), valid.replace(END_OF_TEXT, "")
     assert train + valid == "".join(STORIES)
     held_out = len(valid) / len(train + valid) if single else valid.count("story") / len(STORIES)
     assert held_out == pytest.approx(min(max(fraction, 1 / 40), 39 / 40) if not single else fraction, abs=1e-3)
@@ -97,6 +101,29 @@ def test_the_same_content_for_training_and_validation_is_refused(stories: Path, 
     assert len(load(folder, tmp_path, tokenizer="bytes", length=50).valid) == 2
 
 
+@pytest.mark.parametrize("tokenizer", ["characters", "bytes", "bpe:300"])
+def test_rows_hold_the_end_of_every_document(tokenizer: str, stories: Path, tmp_path: Path) -> None:
+    dataset = load(stories, tmp_path, tokenizer=tokenizer, length=8, valid_fraction=0.1)
+    end = -1 if dataset.tokenizer is None else dataset.tokenizer.end_of_sequence
+    ends = [table.flatten().tolist().count(end) for table in (dataset.train, dataset.valid)]
+    assert 36 - 1 <= ends[0] <= 36  # the last row is dropped unless it is full
+    assert 4 - 1 <= ends[1] <= 4
+
+
+def test_characters_that_the_tokenizer_does_not_know_are_refused_or_dropped_and_counted(tmp_path: Path) -> None:
+    known, text = tmp_path / "known.json", tmp_path / "text.txt"
+    known.write_text(Characters(" acht").to_json())
+    text.write_text("the cat [\u00e9] hat\n" * 30)
+    refused(r"'e' \(U\+0065\) .* --data.unknown drop", text, tmp_path, tokenizer=str(known), length=8)
+    dataset = load(text, tmp_path, tokenizer=str(known), length=8, valid_fraction=0.1, unknown="drop")
+    assert set("".join(dataset.decode(dataset.train))) == set(" acht")
+    assert "".join(dataset.decode(dataset.train)).startswith("th cat  hatth cat  hat")
+    assert len(dataset.notes) == 2
+    assert dataset.notes[0].startswith("135 characters that the tokenizer does not know are dropped from the training")
+    assert "'e' (27), '[' (27), '\u00e9' (27), ']' (27), '\\n' (27)" in dataset.notes[0]
+    assert not load(text, tmp_path, tokenizer="bytes", length=8, unknown="drop").notes
+
+
 def test_without_the_extra_only_characters_and_bytes_work(
     monkeypatch: pytest.MonkeyPatch, stories: Path, tmp_path: Path
 ) -> None:
@@ -104,7 +131,7 @@ def test_without_the_extra_only_characters_and_bytes_work(
         monkeypatch.setitem(sys.modules, module, None)
     (tmp_path / "a.parquet").write_bytes(b"PAR1")
     assert load(stories, tmp_path, tokenizer="characters", length=16).vocab_size < 40
-    assert load(stories, tmp_path, tokenizer="bytes", length=16).vocab_size == 256
+    assert load(stories, tmp_path, tokenizer="bytes", length=16).vocab_size == 257  # with the end of a document
     for source, kind in ((stories, "bpe:300"), ("wikitext", "bytes"), (tmp_path / "a.parquet", "bytes")):
         refused(r'pip install "tokenloom\[text\]"', source, tmp_path, tokenizer=kind)
 

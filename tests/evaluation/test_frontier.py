@@ -69,6 +69,8 @@ def test_what_cannot_be_swept_gets_a_sentence_before_anything_is_drawn(
         ({"num": 10**15}, r"drawing 1,000,000,000,000,000 sequences of .* this machine has"),
         ({"steps": ()}, "a sweep without steps has no points"),
         ({"num": 1}, "at least 2, got 1"),
+        ({"samplers": ("ancestral", "confidence")}, "confidence needs a process whose lost tokens become the mask"),
+        ({"correctors": ("none", "scan:parallel=0")}, "parallel must be at least 1, got 0"),
     )
     for change, sentence in wrong:
         with pytest.raises(ValueError, match=sentence):
@@ -94,6 +96,20 @@ def test_a_point_is_written_once_and_says_how_it_was_made(untrained: Path, tmp_p
     assert (first["corrector"], first["temperature"], first["steps"]) == ("informed", 0.9, 4)
     assert first["evaluations"] <= 4
     assert replace(point, seed=1).file(tmp_path) != path
+
+
+def test_a_judge_or_data_that_changed_is_another_point(untrained: Path, tmp_path: Path) -> None:
+    judge, data = tmp_path / "judge", tmp_path / "data.txt"
+    judge.mkdir()
+    for path in (judge / "weights", data):
+        path.write_text("one")
+    point = Point(str(untrained), str(judge), "data", str(data))
+    names = {point.file(tmp_path)}
+    for path in (judge / "weights", data):
+        path.write_text("another")
+        names.add(point.file(tmp_path))
+        assert point.file(tmp_path) in names
+    assert len(names) == 3
 
 
 def test_a_killed_sweep_resumes_with_what_is_missing(untrained: Path, tmp_path: Path) -> None:
@@ -135,6 +151,17 @@ def test_the_command_draws_and_compares(untrained: Path, tmp_path: Path, capsys:
     assert len((out / "frontier.csv").read_text().splitlines()) == 7
     points = json.loads((out / "frontier.json").read_text())["points"]
     assert points[0]["data"].startswith("markov chain of")  # what --data names
+
+
+def test_without_the_libraries_of_pictures_the_table_is_there(
+    untrained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("tokenloom.cli.frontier.find_spec", lambda name: None)
+    frontier(Sweep((str(untrained),), "oracle", steps=(2,), top_p=(1.0,), num=2, data="markov"), tmp_path / "out")
+    output = " ".join(capsys.readouterr().out.split())
+    assert "perplexity at the data's entropy" in output
+    assert 'no frontier.png: it needs pip install "tokenloom[evaluate]"' in output
+    assert not list(tmp_path.glob("out/*.png"))
 
 
 def test_exact_sampling_in_many_steps_has_the_perplexity_of_the_entropy_rate(generator: torch.Generator) -> None:

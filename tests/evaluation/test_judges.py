@@ -113,9 +113,11 @@ def test_the_samples_end_becomes_the_judges_end() -> None:
     """A BERT-like tokenizer ends with [SEP]; the judge must see its own end."""
 
     class Ending(Characters):
-        end_of_sequence = 1  # type: ignore[assignment]
+        def decode(self, ids: Sequence[int]) -> str:
+            return "".join(self.alphabet[index] for index in ids)
 
     tokenizer = Ending(" #abc")
+    tokenizer.end_of_sequence = 1
     found = bigram_judge().score(torch.tensor([tokenizer.encode("a#b")]), text(tokenizer))
     assert torch.equal(found.nats, bigram_judge().score_texts([f"a{END_OF_TEXT}b"]).nats)
     assert found.count.tolist() == [2]

@@ -31,10 +31,28 @@ def test_decoding_inverts_encoding_before_and_after_storage(kind: str, tmp_path:
 
 def test_each_kind_has_its_vocabulary() -> None:
     assert Characters("abc").encode("cab") == [2, 0, 1]
-    assert build_tokenizer("characters", ["ba", "c"]).to_json() == Characters("abc").to_json()
+    assert build_tokenizer("characters", ["bac"]).to_json() == Characters("abc").to_json()
     assert Bytes().encode("é") == [0xC3, 0xA9]
     assert Bytes().decode([0xC3]) == "�"
     assert Bytes().vocab_size == 256
+
+
+@pytest.mark.parametrize("kind", ["characters", "bytes"])
+def test_text_of_several_documents_has_an_end(kind: str) -> None:
+    assert build_tokenizer(kind, ["ab"]).end_of_sequence is None
+    several = build_tokenizer(kind, ["ab", "ca"])
+    end = several.end_of_sequence
+    assert end == several.vocab_size - 1
+    assert several.decode([*several.encode("ab"), end]) == "ab<|endoftext|>"
+    assert (
+        tokenizer_from_json(several.to_json()).identity == several.identity != build_tokenizer(kind, ["abc"]).identity
+    )
+    a, b = several.encode("ab")
+    for row, text in (([end, a, b, end, b], "ab"), ([a, end, end], "a"), ([a, b], "ab"), ([end, end], "")):
+        assert several.decode(several.until_end(row)) == text
+
+
+def test_subwords_have_their_vocabulary() -> None:
     pytest.importorskip("tokenizers")
     trained = build_tokenizer("bpe:270", STORIES)
     assert trained.vocab_size == 270

@@ -78,7 +78,10 @@ CASES: list[tuple[str, Callable[[], object], str]] = [
     ("flags that are numbers", lambda: tl.sample(UNIFORM, 2, given=(torch.zeros(2).long(), torch.ones(2))), "flags of given must be a bool mask, got torch.float32"),
     ("a given token that does not exist", lambda: tl.sample(UNIFORM, 1, given=tokens_given(0, 3)), r"token ids in 0..2, got 3"),
     ("a given mask", lambda: tl.sample(MASKED, 1, given=tokens_given(0, 3)), r"token ids in 0..2, got 3"),
-    ("a prompt that is too long", lambda: tl.sample(speller(tl.Masked(4)), 1, length=4, prompt="abcda"), "the prompt has 5 tokens, but a sequence has 4; shorten it"),
+    ("a prompt that is too long", lambda: tl.sample(speller(tl.Masked(4)), 1, length=4, prompt="abcda"), "the given text has 5 tokens, but a sequence has 4; shorten it"),
+    ("prompts for another batch", lambda: tl.sample(speller(tl.Masked(4)), 3, length=4, prompt=["a", "b"]), "prompt holds 2 texts for a batch of 3; pass one text, or one for each row"),
+    ("a template for an oracle", lambda: tl.fill(UNIFORM, "a_"), "model must be a DiffusionModel"),  # type: ignore[arg-type]
+    ("an empty template", lambda: tl.fill(speller(tl.Masked(4)), ["a_", ""]), "length must be at least 1, got 0"),
     ("a prompt of another alphabet", lambda: tl.sample(speller(tl.Masked(4)), 1, length=4, prompt="az"), "the character 'z' .* is not in the alphabet of 4 characters"),
     ("a score where nothing is left of the signal", lambda: tl.sample(oracle(tl.Uniform, tl.Score), 2, steps=2), "every state has the same score, which says nothing of x_0"),
     ("a corrector of a causal model", lambda: tl.sample(chain(), 1, length=3, corrector="informed"), "a causal model has no corrector"),

@@ -1,5 +1,6 @@
 """Given positions: kernels leave them alone, the driver shows them as it says, and they cost nothing; prompts too."""
 
+import re
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
@@ -13,9 +14,11 @@ from tests import brute
 from tests.samplers import helpers
 from tests.samplers.helpers import CELLS, KERNELS, P0, Cell, K, generator, network, oracle, process_of, states, step
 from tests.statistics import assert_frequencies
+from tokenloom.drawing.randomness import derive_seed
 from tokenloom.models.tokenizer import Characters
 from tokenloom.samplers import PREDICTORS, Evaluator, Predictor
 from tokenloom.samplers.given import ShowGiven
+from tokenloom.samplers.templates import given_tokens, template_cells
 
 OPTIONS = {
     "psi": "psi:kappa=0.2",
@@ -196,3 +199,39 @@ def test_the_bundled_text_model_continues_a_prompt() -> None:
     texts = made.decode(tl.sample(made, 2, length=32, steps=4, prompt="ROMEO:", generator=generator()))
     assert all(text.startswith("ROMEO:") and len(text) == 32 for text in texts)
     assert texts[0] != texts[1]
+
+
+@biased
+@pytest.mark.parametrize("process", [tl.Uniform(4), tl.Masked(4), tl.LeftToRight(4)])
+def test_prompts_of_a_batch_are_each_as_if_alone(process: tl.Process) -> None:
+    model, prompts = speller(process), ["d", "", "abca"]
+    tokens = tl.sample(model, 3, length=6, steps=6, prompt=prompts, generator=tl.RowGenerators([7, 8, 9]))
+    alone = [
+        tl.sample(model, 1, length=6, steps=6, prompt=prompt, generator=tl.RowGenerators([seed]))
+        for prompt, seed in zip(prompts, (7, 8, 9), strict=True)
+    ]
+    assert torch.equal(tokens, torch.cat(alone))
+    assert all(text.startswith(prompt) for text, prompt in zip(model.decode(tokens), prompts, strict=True))
+
+
+@biased
+@pytest.mark.parametrize("process", [tl.Uniform(4), tl.Masked(4)])
+def test_templates_of_any_length_are_each_as_if_alone(process: tl.Process) -> None:
+    model, templates = speller(process), ["a__d", "_", "dc____ab", "b__a", "abc"]
+    texts = tl.fill(model, templates, steps=4, seed=3)
+    for row, (template, text) in enumerate(zip(templates, texts, strict=True)):
+        assert re.fullmatch(template.replace("_", f"[{ALPHABET}]"), text)
+        given = given_tokens([template_cells(Characters(ALPHABET), template)], len(template))
+        noise = tl.RowGenerators([derive_seed(3, "row", row)])
+        alone = tl.sample(model, 1, length=len(template), steps=4, given=given, generator=noise)
+        assert [text] == model.decode(alone)
+    assert tl.fill(model, "a__d", steps=4, seed=3) == texts[:1]
+    assert len(set(tl.fill(model, ["____"] * 20, steps=4))) > 1
+
+
+def test_decoding_ends_at_the_end_token() -> None:
+    model = tl.DiffusionModel(flat, tl.Uniform(K), tokenizer=Characters("abcdef"[: K - 1], ends=True))
+    end = K - 1
+    rows = torch.tensor([[0, 0, end, 0], [end, 0, end, 0], [0, 0, 0, 0]])
+    assert model.decode(rows) == ["aa", "a", "aaaa"]
+    assert model.decode(rows[:1], whole=True) == ["aa<|endoftext|>a"]

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn
 
 from tokenloom import __version__
-from tokenloom.cli.ascii_terminal import open_closed_streams, spell_out, widen
+from tokenloom.cli.terminal import open_closed_streams, spell_out, widen
 
 if TYPE_CHECKING:
     import tyro

@@ -1,5 +1,6 @@
 """`tokenloom evaluate`: the likelihood of held-out data, one row per checkpoint, one column per data set; or a task."""
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -139,7 +140,7 @@ def _task_command(kind: type[EvaluationTask]) -> Callable[..., None]:
 
 def evaluate_on_tasks(config: Annotated[HarnessTasks, tyro.conf.arg(name="")]) -> None:
     """Run tasks of the language-model evaluation harness (lm_eval) on models."""
-    opened, console = open_runs(config.names), Console()
+    opened, console = open_runs(config.names), Console(markup=False)
     folders = [run.results if config.out is None else Path(config.out) for run in opened]
     for folder in folders:
         check_writable(folder)
@@ -155,7 +156,7 @@ def evaluate_on_tasks(config: Annotated[HarnessTasks, tyro.conf.arg(name="")]) -
             console.print(note, highlight=False)
         record = {"provenance": run.provenance()} | asdict(report) | {"notes": report.notes}
         path = write_json(folder / f"harness-{run.name.replace('/', '-')}.json", record)
-        console.print(f"[dim]{path}[/]", highlight=False, soft_wrap=True)
+        console.print(str(path), style="dim", highlight=False, soft_wrap=True)
 
 
 def _score_all(subjects: list[Subject], data: Sequence[str], settings: Settings, display: Display, first: bool) -> None:
@@ -174,11 +175,11 @@ def _score_all(subjects: list[Subject], data: Sequence[str], settings: Settings,
                 name = re.sub(r"[^\w.-]+", "-", f"likelihood-{subject.name}-{column}")
                 record = {"provenance": subject.provenance, "settings": asdict(settings)} | cell.record()
                 written.append(write_json(subject.folder / f"{name}.json", record))
-    console = Console(quiet=not first)
+    console = Console(quiet=not first, markup=False)
     console.print(figures_table(results))
     console.print(data_table(results))
     for path in written:
-        console.print(f"[dim]{path}[/]", highlight=False, soft_wrap=True)
+        console.print(str(path), style="dim", highlight=False, soft_wrap=True)
 
 
 def column_name(source: str, sources: Sequence[str]) -> str:
@@ -207,7 +208,7 @@ def _cell_text(cell: Cell) -> str:
         lines.append(f"entropy {cell.held.data.entropy:.4f}")
     if cell.per_character is not None:
         nats, error = cell.per_character
-        lines.append(f"{nats:.4f} ± {error:.4f} per character")
+        lines.append(f"{nats:.4f}{'' if math.isnan(error) else f' ± {error:.4f}'} per character")
     return "\n".join(lines)
 
 

@@ -4,11 +4,13 @@ import math
 import shutil
 from collections.abc import Sequence
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Column, Table
 
 from tokenloom.cli.ranks import ranks, spread
@@ -42,8 +44,6 @@ def frontier(
         raise ValueError(f"--workers must be at least 1, got {workers}")
     if cluster == "slurm" and shutil.which("srun") is None:
         raise ValueError("--cluster slurm needs Slurm's srun, which is not found on this machine; use --cluster local")
-    for library in ("matplotlib", "plotly"):
-        optional(library, "evaluate")
     mine = ranks()
     points, console = sweep.points(), Console(quiet=not mine.first)
     display = Display(Console(stderr=True, quiet=not mine.first))
@@ -65,10 +65,17 @@ def frontier(
     if not mine.first:
         return
     write_table(records, out)
-    draw_png(records, out / "frontier.png")
-    draw_html(records, out / "frontier.html")
     report(records, console)
-    console.print(f"[dim]{out}/frontier.csv, .json, .png, .html[/]", highlight=False)
+    written = "frontier.csv, .json"
+    for ending, library, draw in ((".png", "matplotlib", draw_png), (".html", "plotly", draw_html)):
+        if find_spec(library) is None:
+            console.print(
+                f'no frontier{ending}: it needs pip install "tokenloom[evaluate]"', highlight=False, markup=False
+            )
+            continue
+        draw(records, (out / "frontier").with_suffix(ending))
+        written += f", {ending}"
+    console.print(f"{out}/{written}", style="dim", highlight=False, markup=False)
 
 
 def report(records: list[Record], console: Console) -> None:
@@ -76,16 +83,16 @@ def report(records: list[Record], console: Console) -> None:
     for record in records:
         if record["source"] != "model":
             figures = f"perplexity {record['perplexity']:.1f}, entropy {record['entropy']:.3f}"
-            console.print(f"{record['source']} ({record['data']}): {figures}", highlight=False)
+            console.print(f"{record['source']} ({record['data']}): {figures}", highlight=False, markup=False)
     title = f"Judged by {records[0]['judge']}, {counted(records[-1]['samples'], 'sample')} per point"
     names = (f"perplexity at the data's entropy {data_entropy(records):.2f}", "lowest")
     columns = (Column(name, justify="right") for name in names)
     table = Table(Column("curve", overflow="fold"), *columns, title=title, title_justify="left")
     for family, at_data, lowest in matched(records):
-        table.add_row(family, "not reached" if at_data is None else f"{at_data:.1f}", f"{lowest:.1f}")
+        table.add_row(escape(family), "not reached" if at_data is None else f"{at_data:.1f}", f"{lowest:.1f}")
     console.print(table)
     for sentence in warnings(records):
-        console.print(f"[yellow]beware:[/] {sentence}", highlight=False)
+        console.print(f"[yellow]beware:[/] {escape(sentence)}", highlight=False)
 
 
 def draw_png(records: Sequence[Record], path: Path) -> None:

@@ -1,39 +1,41 @@
-"""--prompt and --infill: what is given of a sequence, as tokens and flags."""
+"""--prompt and --infill: what is given of sequences, as token ids with None for what is to be drawn."""
 
-import torch
+from collections.abc import Sequence
 
 from tokenloom.models.model import DiffusionModel
-from tokenloom.samplers.given import GivenTokens
+from tokenloom.samplers.templates import Cells, template_cells
 
 BLANKS = "._0"
 
 
-def read_given(model: DiffusionModel, prompt: str | None, infill: str | None, length: int | None) -> GivenTokens | None:
-    """Return given tokens with their flags, from a prompt or from a sequence with blanks of this length."""
-    text = prompt if infill is None else infill
-    if text is None:
-        return None
-    if prompt is not None and infill is not None:
+def read_given(
+    model: DiffusionModel, prompts: Sequence[str], templates: Sequence[str], length: int | None
+) -> list[tuple[Cells, int | None]]:
+    """Return the cells of each prompt or template with the length of its sequences; of neither, one without cells.
+
+    A template of text is as long as it is, unless the user asks for a `length`.
+    """
+    if prompts and templates:
         raise ValueError("give --prompt or --infill, not both")
-    tokenizer = model.tokenizer
-    ids: list[int | None] = []
-    if tokenizer is None:
-        ids = _cells(text, model.process.vocab_size)
-    else:
-        for index, part in enumerate([text] if infill is None else text.split("_")):
-            ids += ([None] if index else []) + (list(tokenizer.encode(part)) if part else [])
-    if length is None:
-        raise ValueError("the model does not say how long its sequences are; pass --length")
-    if len(ids) > length:
-        raise ValueError(f"the given text has {len(ids)} tokens, but a sequence has {length}; shorten it")
-    if infill is not None and tokenizer is None and len(ids) < length:
-        raise ValueError(f"--infill has {len(ids)} cells, but a sequence has {length}; write blanks for the rest")
-    ids += [None] * (length - len(ids))
-    tokens = torch.tensor([token or 0 for token in ids], dtype=torch.int64)
-    return tokens, torch.tensor([token is not None for token in ids], dtype=torch.bool)
+    most, tokenizer = model.length if length is None else length, model.tokenizer
+    found: list[tuple[Cells, int | None]] = []
+    for text in (*prompts, *templates):
+        if tokenizer is None:
+            cells = _cells(text, model.process.vocab_size)
+        else:
+            cells = template_cells(tokenizer, text) if templates else list(tokenizer.encode(text))
+        own = len(cells) if templates and tokenizer is not None and length is None else most
+        if own is None:
+            raise ValueError("the model does not say how long its sequences are; pass --length")
+        if len(cells) > (most or own):
+            raise ValueError(f"the given text has {len(cells)} tokens, but a sequence has {most}; shorten it")
+        if templates and tokenizer is None and len(cells) < own:
+            raise ValueError(f"--infill has {len(cells)} cells, but a sequence has {own}; write blanks for the rest")
+        found.append((cells, own))
+    return found or [([], most)]
 
 
-def _cells(text: str, size: int) -> list[int | None]:
+def _cells(text: str, size: int) -> Cells:
     """Return the cells of a grid, None for a blank."""
     symbols = "".join(text.split())
     for place, symbol in enumerate(symbols, 1):

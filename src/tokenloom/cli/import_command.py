@@ -10,6 +10,7 @@ from rich.table import Column, Table
 from tokenloom.cli.registry import COMMANDS
 from tokenloom.models.interop.importing import import_model
 from tokenloom.models.store import check_replaceable
+from tokenloom.support.display import Display
 
 
 @COMMANDS.register("import")
@@ -39,14 +40,16 @@ def import_command(
         allow: Special tokens that a language model of Hugging Face may predict.
     """
     check_replaceable(to)
-    with Console(stderr=True).status(f"reading {source}"):
+    display = Display()
+    with display.status(f"reading {source}"):
         read = partial(import_model, source, pickles=True, average=not raw)
         found = read(family=family, label=label, tokenizer=tokenizer, length=length, allow=allow)
+    with display.status(f"writing {found.report['parameters']} parameters to {to}"):
         found.model.save(to)
     columns = (Column(no_wrap=True), Column(overflow="fold"))
     table = Table(*columns, title=f"Imported {source}", title_justify="left", show_header=False)
     for name, value in found.report.items():
         table.add_row(name, value)
-    console = Console()
+    console = Console(markup=False)
     console.print(table)
     console.print(f"Next: tokenloom sample {to} --num 4", highlight=False, soft_wrap=True)

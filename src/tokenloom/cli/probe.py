@@ -51,7 +51,7 @@ def probe_command(
         seed: Seed of the noise and of the choice of positions and substitutes.
         out: Folder for figures and numbers; by default evaluation/ in the first run.
     """
-    display, console = Display(), Console()
+    display, console = Display(), Console(markup=False)
     with display.status("loading"):
         opened = open_runs(runs, weights)
     for run in opened:
@@ -81,7 +81,7 @@ def probe_command(
         written += _heat_maps(run, source, folder, seed)
     console.print(probe_table(found))
     for line in (*(f"{run} on {name}" for run, name in names.items()), *written):
-        console.print(f"[dim]{line}[/]", highlight=False, soft_wrap=True)
+        console.print(str(line), style="dim", highlight=False, soft_wrap=True)
 
 
 def _heat_maps(run: Run, source: HeldOut, folder: Path, seed: int) -> list[Path]:
@@ -136,10 +136,11 @@ def draw_heat_maps(maps: Float[Tensor, "4 times side side"], times: Sequence[flo
 
 
 def probe_table(found: Results) -> Table:
-    """Return a table of total variation over time, one row per run."""
-    times = (Column(f"t = {item.t:g}", justify="right") for item in next(iter(found.values())))
+    """Return a table of total variation, one column per run and one row per time."""
     title = "Total variation to the mean over substitutes (0 = leave-one-out)"
-    table = Table(Column("run", overflow="fold"), *times, title=title, title_justify="left")
-    for name, results in found.items():
-        table.add_row(name, *(f"{item.total_variation:.4f}\n± {item.total_variation_error:.4f}" for item in results))
+    runs = (Column(name, justify="right", overflow="fold") for name in found)
+    table = Table(Column("t", justify="right"), *runs, title=title, title_justify="left")
+    for at_time in zip(*found.values(), strict=True):
+        cells = (f"{item.total_variation:.4f} ± {item.total_variation_error:.4f}" for item in at_time)
+        table.add_row(f"{at_time[0].t:g}", *cells)
     return table

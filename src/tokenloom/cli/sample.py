@@ -10,23 +10,24 @@ from pathlib import Path
 from typing import Annotated, Any
 from warnings import catch_warnings, simplefilter
 
-import torch
 import tyro
 from rich.console import Console
 from rich.live import Live
 from rich.markup import escape
+from rich.table import Table
 
 from tokenloom.cells import PROCESSES
 from tokenloom.cli.given import read_given
 from tokenloom.cli.ranks import ranks
 from tokenloom.cli.registry import COMMANDS
-from tokenloom.cli.sample_files import check_out, write_samples, write_shards
+from tokenloom.cli.sample_files import Draw, Drawn, check_out, write_samples, write_shards
 from tokenloom.data.base import decoder_of
 from tokenloom.data.decoder import Decoder, frame
 from tokenloom.drawing.randomness import derive_seed
 from tokenloom.models.opening import named, open_run, placed
 from tokenloom.models.threads import fit_threads
-from tokenloom.samplers import CORRECTORS, PREDICTORS, Samples, Step
+from tokenloom.samplers import CORRECTORS, PREDICTORS, Step
+from tokenloom.samplers.fill import draw_each
 from tokenloom.samplers.options import SamplerOptions
 from tokenloom.samplers.run import OnStep
 from tokenloom.support.checks import check_least
@@ -47,12 +48,12 @@ class SampleConfig:
     sampling: Annotated[SamplerOptions, tyro.conf.arg(name="")] = field(default_factory=SamplerOptions)
     corrector_steps: int | None = None
     """Corrector steps after each sampler step, of the informed corrector unless --corrector names another."""
-    prompt: str | None = None
-    """Text that every sequence begins with."""
-    infill: str | None = None
-    """A sequence with blanks to fill: _ in text, one per token, and what follows the text is free; . or 0 in a grid."""
+    prompt: tuple[str, ...] = ()
+    """Text that sequences begin with; of several, each sequence takes the next in turn."""
+    infill: tuple[str, ...] = ()
+    """A sequence with blanks to fill: _ in text, one per token, . or 0 in a grid; several take turns."""
     length: int | None = None
-    """Tokens per sequence; by default as trained."""
+    """Tokens per sequence; by default as trained, and with --infill as long as the text."""
     seed: int = 0
     """Row i of a seed is the same whatever --num is."""
     batch: int = 16
@@ -103,8 +104,8 @@ def sample(config: Annotated[SampleConfig, tyro.conf.arg(name="")]) -> None:
     display = Display()
     with display.status("loading the model"):
         run = placed(open_run(named(config.run, config.process)), config.compile)
-    length = run.model.length if config.length is None else config.length
-    given = read_given(run.model, config.prompt, config.infill, length)
+    given = read_given(run.model, config.prompt, config.infill, config.length)
+    length = max(given, key=lambda one: one[1] or 0)[1]
     settings, decoder, in_shards = config.settings, decoder_of(run.model), config.in_shards
     at_once = min(config.num, config.shard) if in_shards else config.num
     settings.check_memory(run.model, at_once, config.batch, length)
@@ -113,13 +114,14 @@ def sample(config: Annotated[SampleConfig, tyro.conf.arg(name="")]) -> None:
     sampler = settings.sampler_value()
     shown = ("watch", "json", "out", "shard", "sampling")  # change no row, or are among the settings
     options = {key: value for key, value in asdict(config).items() if key not in shown}
+    options |= {"prompt": list(config.prompt), "infill": list(config.infill)}  # as JSON gives them back
     provenance = run.provenance() | {"options": options | asdict(settings)}
 
-    def draw(rows: range, on_step: OnStep | None = None) -> Samples:
-        """Draw some rows, each with random numbers of its own."""
-        generator = run.randomness([derive_seed(config.seed, "row", row) for row in rows])
-        samples = sampler.run(run.model, len(rows), length=length, given=given, generator=generator, on_step=on_step)
-        return replace(samples, tokens=samples.tokens.cpu())
+    def draw(rows: range, on_step: OnStep | None = None) -> Drawn:
+        """Draw some rows, each with random numbers of its own; return their tokens and evaluations."""
+        cells, lengths = zip(*(given[row % len(given)] for row in rows), strict=True)
+        seeds = [derive_seed(config.seed, "row", row) for row in rows]
+        return draw_each(sampler, run.model, cells, lengths, seeds, on_step)
 
     if config.out is not None and in_shards:
         about = {"provenance": provenance, "shard": config.shard}
@@ -130,7 +132,8 @@ def sample(config: Annotated[SampleConfig, tyro.conf.arg(name="")]) -> None:
         raise ValueError("several processes write their samples to a folder; name one with --out samples/")
     if config.out is not None:
         check_out(config.out, decoder, length)
-    flags = None if given is None else given[1].tolist()
+    first, own = given[0]
+    flags = [cell is not None for cell in first] + [False] * ((own or 0) - len(first))
     record = _draw_all(config, draw, display, decoder, flags) | {"provenance": provenance}
     if config.out is not None:
         write_samples(config.out, record, run.model.process.vocab_size)
@@ -141,29 +144,31 @@ def sample(config: Annotated[SampleConfig, tyro.conf.arg(name="")]) -> None:
 
 
 def _draw_all(
-    config: SampleConfig, draw: Callable[..., Samples], display: Display, decoder: Decoder, flags: list[bool] | None
+    config: SampleConfig, draw: Draw, display: Display, decoder: Decoder, flags: list[bool]
 ) -> dict[str, Any]:
     """Draw all rows, batch by batch, and return their record."""
-    parts, cost, start = [], 0, time.perf_counter()
+    drawn, start = Drawn(), time.perf_counter()
     with _noted(display), nullcontext() if config.watch else display.status("sampling"):
         for first in range(0, config.num, config.batch):
             rows = range(config.num)[first : first + config.batch]
             share = partial(_show_share, display, config.num, rows)
             watched = config.watch and first == 0
             with watching(decoder, flags) if watched else nullcontext(share) as on_step:
-                samples = draw(rows, on_step)
-            parts.append(samples.tokens)
-            cost += int(samples.evaluations.sum())
-    tokens, seconds = torch.cat(parts), (time.perf_counter() - start) / config.num
-    record = {"samples": decoder(tokens), "tokens": tokens.tolist(), "evaluations": cost / config.num}
-    return record | {"seconds_per_sample": round(seconds, 4)}
+                drawn += draw(rows, on_step)
+    tokens, costs = map(list, zip(*drawn, strict=True))
+    record = {
+        "samples": [decoder.shown(row) for row in tokens],
+        "tokens": tokens,
+        "evaluations": sum(costs) / len(costs),
+    }
+    return record | {"seconds_per_sample": round((time.perf_counter() - start) / config.num, 4)}
 
 
 def _print_samples(record: dict[str, Any], decoder: Decoder) -> None:
     console = Console()
     for index, row in enumerate(record["tokens"]):
         console.print(f"[dim]── {index}[/]", highlight=False)
-        console.print(decoder.coloured(row), soft_wrap=True)
+        console.print(decoder.coloured(decoder.until_end(row)), soft_wrap=True)
     each = f"{record['evaluations']:.1f} evaluations each, {record['seconds_per_sample']:.2f} s each"
     console.print(f"[dim]{counted(len(record['tokens']), 'sequence')}, {each}[/]", highlight=False)
 
@@ -184,14 +189,14 @@ def _show_share(display: Display, num: int, rows: range, step: Step) -> None:
 
 
 @contextmanager
-def watching(decoder: Decoder, flags: list[bool] | None) -> Iterator[Callable[[Step], None]]:
+def watching(decoder: Decoder, flags: list[bool]) -> Iterator[Callable[[Step], None]]:
     """Yield a callback that shows the first sequence of every step in a live view, with `flags` of given tokens."""
     with Live(console=Console(), refresh_per_second=20) as live:
 
         def show(step: Step) -> None:
             changed = step.changed[0]
             title = f"step {step.index}/{step.count}   t = {float(step.after.t[0]):.3f}   {int(changed.sum())} changed"
-            live.update(frame(title, decoder.coloured(step.after.tokens[0].tolist(), changed.tolist(), flags or ())))
+            live.update(frame(title, decoder.coloured(step.after.tokens[0].tolist(), changed.tolist(), flags)))
 
         yield show
 
@@ -200,12 +205,13 @@ def list_samplers() -> None:
     """Print every sampler and corrector, and the processes they run under."""
     console = Console()
     for title, registry in (("samplers", PREDICTORS), ("correctors", CORRECTORS)):
-        console.print(f"[bold]{title}[/]")
+        table = Table.grid("", "", padding=(0, 2), pad_edge=True)
         for name in registry:
             try:
                 kernel = registry[name]
-                line = f"{(kernel.__doc__ or '').splitlines()[0]}  [dim](needs {kernel.needs})[/]"
+                line = f"{(kernel.__doc__ or '').splitlines()[0]} [dim](needs {kernel.needs})[/]"
             except ValueError as error:  # of another package, which cannot be imported
                 line = f"[red]{escape(str(error))}[/]"
-            console.print(f"  {name:17} {line}", highlight=False)
+            table.add_row(name, line)
+        console.print(f"[bold]{title}[/]", table, sep="\n")
     console.print(f"[dim]processes: {', '.join(PROCESSES)}[/]", highlight=False)

@@ -18,13 +18,16 @@ import torch
 
 from tokenloom.cli.ranks import ranks
 from tokenloom.data.decoder import Decoder
-from tokenloom.samplers import Samples
 from tokenloom.support.display import Display
 from tokenloom.support.extras import optional
 from tokenloom.support.files import check_ours, check_target, check_writable, replacing, write_json
 from tokenloom.support.reading import read_json
 from tokenloom.support.words import counted
 from tokenloom.training.config import differences
+
+Drawn = list[tuple[list[int], int]]
+"""Tokens and network evaluations of some rows."""
+Draw = Callable[..., Drawn]
 
 
 def check_out(path: Path, decoder: Decoder, length: int | None) -> None:
@@ -57,9 +60,7 @@ def write_samples(path: Path, record: dict[str, Any], vocab_size: int) -> None:
         optional("matplotlib.image", "evaluate").imsave(partial, large, cmap="gray", vmin=0, vmax=1)
 
 
-def write_shards(
-    folder: Path, about: dict[str, Any], num: int, batch: int, draw: Callable[[range], Samples], decode: Decoder
-) -> None:
+def write_shards(folder: Path, about: dict[str, Any], num: int, batch: int, draw: Draw, decoder: Decoder) -> None:
     """Write the missing shards of this process, drawn `batch` rows at a time, and `about`, which decides their rows."""
     mine, size, display = ranks(), about["shard"], Display()
     check_folder(folder, about)
@@ -76,15 +77,14 @@ def write_shards(
             with replacing(path) as partial, partial.open("w", encoding="utf-8") as stream:
                 for first in range(0, len(rows), batch):
                     part = rows[first : first + batch]
-                    stream.writelines(_lines(part, draw(part), decode))
+                    stream.writelines(_lines(part, draw(part), decoder))
     written = counted(len(missing), "shard")
     display.console.print(f"process {mine.rank + 1} of {mine.count} wrote {written} to {folder}", highlight=False)
 
 
-def _lines(rows: range, samples: Samples, decode: Decoder) -> Iterator[str]:
-    columns = (decode(samples.tokens), samples.tokens.tolist(), samples.evaluations.tolist())
-    for row, text, ids, cost in zip(rows, *columns, strict=True):
-        yield json.dumps({"row": row, "sample": text, "tokens": ids, "evaluations": cost}) + "\n"
+def _lines(rows: range, drawn: Drawn, decoder: Decoder) -> Iterator[str]:
+    for row, (ids, cost) in zip(rows, drawn, strict=True):
+        yield json.dumps({"row": row, "sample": decoder.shown(ids), "tokens": ids, "evaluations": cost}) + "\n"
 
 
 def check_folder(folder: Path, about: dict[str, Any]) -> None:

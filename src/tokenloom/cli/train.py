@@ -44,6 +44,9 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
             resume: The folder of a run to resume at its newest checkpoint.
         """
         given = [argument.partition("=")[0][2:].replace("-", "_") for argument in args if argument.startswith("--")]
+        ignored = next((name for name in given if name.startswith("network.")), None)
+        if ignored is not None and settings.begin is not None:
+            raise ValueError(f"--{ignored} changes nothing with --from, whose network is the model's; leave it out")
         resolved = resolve(replace(settings, fit=tuple(name for name in settings.fit if name not in given)))
         folder, first = Path(resolved.out or ""), ranks().first
         reporter = Reporter(quiet=not first)
@@ -55,10 +58,11 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
             with suppress(OSError):
                 folder.rmdir()  # only an empty folder can be removed: a run that never began
         if result is not None and first:
-            Console().print(result_table(resolved, result))
+            console = Console(markup=False)  # a folder may have brackets in its name
+            console.print(result_table(resolved, result))
             for what, command in (("draw from it", "sample"), ("score it", "evaluate"), ("watch it draw", "play")):
                 line = f"{what:14} tokenloom {command} {shlex.quote(str(result.folder))}"
-                Console().print(line, highlight=False, markup=False, soft_wrap=True)
+                console.print(line, highlight=False, soft_wrap=True)
         if result is not None and result.stopped_by is not None:
             reporter.say(f"interrupted; resume with: tokenloom train --resume {shlex.quote(str(result.folder))}")
             sys.exit(128 + result.stopped_by)

@@ -50,6 +50,8 @@ class Dataset:
     """The exact entropy in nats per token, where it is known."""
     given: float = 0.0
     """The share of training rows with given positions (`given_positions`), so that a model learns to complete."""
+    notes: tuple[str, ...] = ()
+    """Sentences on how the data differs from its source."""
 
     def __post_init__(self) -> None:
         for split, table in (("training", self.train), ("validation", self.valid)):

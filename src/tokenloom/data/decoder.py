@@ -38,6 +38,14 @@ class Decoder:
         pieces = [self.piece(token) + self.after(position) for position, token in enumerate(tokens)]
         return "".join(pieces).rstrip("\n" if self.tokenizer is None else "")
 
+    def shown(self, tokens: Sequence[int]) -> str:
+        """Return one sequence as a string, up to its end token."""
+        return self.plain(self.until_end(tokens))
+
+    def until_end(self, tokens: Sequence[int]) -> Sequence[int]:
+        """Return a sequence up to its end token, without the special tokens that it begins with."""
+        return tokens if self.tokenizer is None else self.tokenizer.until_end(tokens)
+
     def coloured(self, tokens: Sequence[int], changed: Sequence[bool] = (), given: Sequence[bool] = ()) -> Text:
         """Return one sequence for a terminal: given tokens bold, and those that just changed in colour."""
         drawn = Text()

@@ -6,11 +6,13 @@ Without a validation text the last documents are held out, or the last character
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import Literal
 
 from torch import Tensor
 
@@ -20,11 +22,12 @@ from tokenloom.data.detokenise import Detokeniser, detokenise
 from tokenloom.data.documents import HUB, Corpus, corpus_of, hub_corpus, text_files
 from tokenloom.data.packing import Packing, check_packing, pack
 from tokenloom.data.token_cache import REMEDY, cached_rows, default_cache, digest, stored_digest
-from tokenloom.models.tokenizer import Tokenizer
+from tokenloom.models.tokenizer import Characters, Tokenizer
 from tokenloom.models.tokenizer_sources import build_tokenizer, load_tokenizer
 from tokenloom.support.files import replacing
 
-FORMAT = 2  # part of every cache key: raise it when the same input gives other tokens
+Unknown = Literal["error", "drop"]
+FORMAT = 3  # part of every cache key: raise it when the same input gives other tokens
 
 
 @SOURCES.register("text")
@@ -45,6 +48,8 @@ class TextSource(Source):
     """The way in which text becomes rows of fixed length."""
     detokeniser: Detokeniser = "none"
     """Undo the tokenisation in which an evaluation set is distributed, such as ` , ` and ` @-@ ` in wikitext."""
+    unknown: Unknown = "error"
+    """Characters that the tokenizer does not know: an error, or dropped from the text."""
     given: float | None = None
     """The share of training rows with a given beginning, or with all given but a span, so that prompts are honoured;
     a quarter unless --method ar or the model of --from has no use for it."""
@@ -57,7 +62,8 @@ class TextSource(Source):
     def load(self) -> Dataset:
         if self.path is None:
             raise ValueError("text needs --data.path: a file, a folder or a Hub name such as lm1b")
-        found = load_text(self.path, self.valid_path, self.tokenizer, self.length, self.packing, self.detokeniser)
+        how = self.tokenizer, self.length, self.packing, self.detokeniser
+        found = load_text(self.path, self.valid_path, *how, unknown=self.unknown)
         return replace(found, given=self.given or 0.0)
 
     def outline(self) -> Outline:
@@ -74,15 +80,31 @@ def load_text(
     valid_fraction: float = 0.05,
     cache: Path | None = None,
     hub_root: Path | None = None,
+    unknown: Unknown = "error",
 ) -> Dataset:
     """Return text as rows of tokens; without a validation text, the last `valid_fraction` of it is held out."""
     directory = cache or default_cache()
     check_packing(packing, length)
     corpora = [detokenised(each, detokeniser) for each in _corpora(train, valid, valid_fraction, directory, hub_root)]
-    chosen = _tokenizer(tokenizer, corpora[0], directory)
+    chosen, notes = _tokenizer(tokenizer, corpora[0], directory), list[str]()
+    if unknown == "drop" and isinstance(chosen, Characters):  # the others know every text
+        corpora = [_without_unknown(corpus, chosen, notes) for corpus in corpora]
     (rows, own), (held_out, other) = (token_rows(corpus, chosen, packing, length, directory) for corpus in corpora)
     name = str(train) if str(train) in HUB else Path(train).name
-    return Dataset(name, chosen.vocab_size, rows, held_out, digest(own, other), text(chosen))
+    return Dataset(name, chosen.vocab_size, rows, held_out, digest(own, other), text(chosen), notes=tuple(notes))
+
+
+def _without_unknown(corpus: Corpus, tokenizer: Characters, notes: list[str]) -> Corpus:
+    """Return the corpus without characters that are not in the alphabet, and note what was dropped."""
+    unknown = re.compile(f"[^{re.escape(tokenizer.alphabet)}]")
+    found = Counter(character for document in corpus.read() for character in unknown.findall(document))
+    if not found:
+        return corpus
+    most = ", ".join(f"{character!r} ({count:,})" for character, count in found.most_common(5))
+    dropped = f"{found.total():,} characters that the tokenizer does not know"
+    notes.append(f"{dropped} are dropped from {corpus.name}: {most}")
+    key = digest(corpus.key, "without", tokenizer.identity)
+    return replace(corpus, key=key, read=lambda: (unknown.sub("", document) for document in corpus.read()))
 
 
 def detokenised(corpus: Corpus, name: Detokeniser) -> Corpus:
@@ -102,7 +124,7 @@ def token_rows(corpus: Corpus, tokenizer: Tokenizer, packing: Packing, length: i
 def _tokenizer(kind: str, corpus: Corpus, directory: Path) -> Tokenizer:
     """Return a tokenizer; one that is learned from the text is learned once and cached."""
     if kind != "characters" and not kind.startswith("bpe:"):
-        return build_tokenizer(kind, ())
+        return build_tokenizer(kind, corpus.read())
     path = directory / f"{digest(FORMAT, kind, corpus.key)}.tokenizer.json"
     try:
         return load_tokenizer(path)

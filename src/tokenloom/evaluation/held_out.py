@@ -138,7 +138,7 @@ def text_rows(source: str, tokenizer: Tokenizer, length: int, reading: TextOptio
     check_packing(packing, length)
     splits = None if is_hub(source) else own_splits(text_files(source))
     corpus = corpus_at(source, "valid", f"the text {source}", directory) if splits is None else splits[1]
-    detokeniser = reading.detokeniser or (HUB[source].detokeniser if source in HUB else "none")
+    detokeniser = reading.detokeniser or (HUB[source].detokeniser if is_hub(source) else "none")
     rows, key = token_rows(detokenised(corpus, detokeniser), tokenizer, packing, length, directory)
     name = source if source in HUB else Path(source).name
     return _marked(Dataset(name, tokenizer.vocab_size, rows, rows, key, text(tokenizer)), packing, detokeniser)

@@ -6,6 +6,7 @@ that was killed resumes with the points that are missing.
 
 import hashlib
 import json
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -61,8 +62,17 @@ class Point:
 
     def file(self, folder: Path) -> Path:
         """Return the path of the point's record."""
-        key = json.dumps([asdict(self), opened(self.run).weights_digest], sort_keys=True)
+        stamps = [_stamp(self.judge), _stamp(self.data)]
+        key = json.dumps([asdict(self), opened(self.run).weights_digest, *stamps], sort_keys=True)
         return folder / "points" / f"{hashlib.sha256(key.encode()).hexdigest()[:24]}.json"
+
+
+def _stamp(name: str | None) -> list[tuple[str, int, int]]:
+    """Return the files of a judge or of data with their sizes and times; none for what is not a path."""
+    path = Path(name or "\0")
+    files = sorted(path.rglob("*")) if os.path.isdir(path) else [path]
+    found = [(file, file.stat()) for file in files if os.path.isfile(file)]
+    return [(str(file), status.st_size, status.st_mtime_ns) for file, status in found]
 
 
 @lru_cache(maxsize=8)
@@ -84,11 +94,13 @@ def data_of(run: str, source: str | None) -> HeldOut:
 
 
 def check_points(points: Sequence[Point]) -> None:
-    """Raise, before anything is drawn, if samples would not fit into memory or the judge cannot read them."""
+    """Raise, before a judge is loaded or anything is drawn, if a sampler cannot run a model, samples would not fit into
+    memory, or the judge cannot read them."""
     for point in points:
         model = opened(point.run).model
         check_judge(point.judge, decoder_of(model))
         if point.source == "model":
+            point.sampling.sampler_value().steps(model, 0)  # a run of no sequence makes all its checks
             point.sampling.check_memory(model, point.num, BATCH)
 
 

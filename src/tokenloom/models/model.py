@@ -179,12 +179,12 @@ class DiffusionModel(nn.Module, Generic[Predicted_co]):
         return self._known_tokenizer().encode(text)
 
     @checked
-    def decode(self, tokens: Int[Tensor, "batch length"], end: int | None = None) -> list[str]:
-        """Return one text per row, up to the token `end` where a row has it."""
+    def decode(self, tokens: Int[Tensor, "batch length"], whole: bool = False) -> list[str]:
+        """Return one text per row, up to its end token unless the `whole` is asked for."""
         if tokens.ndim != 2:
             raise ValueError(f"tokens must have shape [batch, length], got {list(tokens.shape)}")
-        rows: list[list[int]] = tokens.tolist()
-        return [self._known_tokenizer().decode(row[: row.index(end)] if end in row else row) for row in rows]
+        tokenizer, rows = self._known_tokenizer(), tokens.tolist()
+        return [tokenizer.decode(row if whole else tokenizer.until_end(row)) for row in rows]
 
     def _known_tokenizer(self) -> Tokenizer:
         if self.tokenizer is None:

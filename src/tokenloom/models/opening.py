@@ -111,6 +111,8 @@ def open_run(path: str | Path, weights: Weights = "ema") -> Run:
         return replace(run, name=f"{run.name}@{process}", model=under(run.model, process))
     folder = model_folder(path)
     if folder is None and is_foreign(path):
+        if weights == "raw":
+            raise ValueError(f"{path} is of another library and has one set of weights; leave out --weights raw")
         name = Path(path).name
         return Run(name, Path(path), Path("runs") / name / "evaluation", load(path), "ema")
     if folder is None:

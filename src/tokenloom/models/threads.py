@@ -23,9 +23,14 @@ def fastest_threads(seconds: Callable[[], float]) -> tuple[int, float]:
         took = seconds()
         if took >= best[1]:
             break
-        best, threads = (threads, took), threads // 2
+        best, threads = (threads, took), 0 if chosen_by_user() else threads // 2
     torch.set_num_threads(before)
     return best
+
+
+def chosen_by_user() -> bool:
+    """Return whether the environment sets the number of threads."""
+    return "OMP_NUM_THREADS" in os.environ
 
 
 @torch.no_grad()
@@ -33,7 +38,7 @@ def fit_threads(model: Model, rows: int, length: int | None) -> None:
     """Use the number of threads on which the model reads a batch of this size fastest."""
     on_cpu = model.device is None or model.device.type == "cpu"
     length = length or model.length
-    if not on_cpu or length is None or torch.get_num_threads() == 1 or "OMP_NUM_THREADS" in os.environ:
+    if not on_cpu or length is None or torch.get_num_threads() == 1 or chosen_by_user():
         return
     forward = partial(model.logits if model.linear_head is None else model.body, model.process.prior(rows, length))
     forward()  # the first one allocates memory

@@ -1,12 +1,13 @@
 r"""A tokenizer is a map from text to ids 0..K-1 and a map back, and nothing else.
 
     characters        the sorted alphabet of the training text; decode(encode(s)) = s
-    bytes             UTF-8, K = 256; decode(encode(s)) = s
+    bytes             UTF-8, 256 ids; decode(encode(s)) = s
     bpe:N             a byte-level BPE of N tokens trained on the training text; decode(encode(s)) = s
     a file or folder  tokenizer.json, GPT-2's vocab.json + merges.txt, BERT's vocab.txt
     a Hub name        what `tokenizers.Tokenizer.from_pretrained` finds
 
-No special token is ever added by `encode`; packing places the end of sequence.  Every tokenizer is one JSON text that a
+No special token is ever added by `encode`; packing places the end of sequence, for which the first two kinds have one
+id more where the training text is of several documents.  Every tokenizer is one JSON text that a
 checkpoint can carry.  Only the last three kinds need the extra `text`.
 """
 
@@ -61,6 +62,13 @@ class Tokenizer(ABC):
         ids: list[int] = self.encode_batch([text])[0].tolist()
         return ids
 
+    def until_end(self, ids: Sequence[int]) -> Sequence[int]:
+        """Return ids up to the first end of sequence, without the special ones that they begin with."""
+        special = (self.end_of_sequence, self.start_of_sequence, self.padding)
+        begin = next((place for place, token in enumerate(ids) if token not in special), len(ids))
+        ends = (place for place in range(begin, len(ids)) if ids[place] == self.end_of_sequence)
+        return ids[begin : next(ends, len(ids))]
+
     @property
     def identity(self) -> str:
         """A checksum, equal for equal tokenizers."""
@@ -79,14 +87,13 @@ def _check_ids(ids: Sequence[int], vocab_size: int) -> None:
 
 
 class Characters(Tokenizer):
-    """One id per character of the alphabet, in its order."""
+    """One id per character of the alphabet, in its order, and one more for the end of a document if `ends`."""
 
-    end_of_sequence = None
-
-    def __init__(self, alphabet: str) -> None:
+    def __init__(self, alphabet: str, ends: bool = False) -> None:
         if not alphabet or list(alphabet) != sorted(set(alphabet)):
             raise ValueError(f"an alphabet is a sorted string of different characters, got {alphabet!r}")
-        self.alphabet, self.vocab_size = alphabet, len(alphabet)
+        self.alphabet, self.vocab_size = alphabet, len(alphabet) + ends
+        self.end_of_sequence = len(alphabet) if ends else None
         points = [ord(character) for character in alphabet]
         self._table = np.full(points[-1] + 2, -1, dtype=np.int32)  # the last entry stands for everything beyond
         self._table[points] = np.arange(len(points), dtype=np.int32)
@@ -102,34 +109,37 @@ class Characters(Tokenizer):
             around = text[max(0, place - 15) : place + 15]
             raise ValueError(
                 f"the character {text[place]!r} (U+{ord(text[place]):04X}) at position {place} of document {number} "
-                f"(near {around!r}) is not in the alphabet of {self.vocab_size} characters; "
-                "use the tokenizer bytes, or training text that has it"
+                f"(near {around!r}) is not in the alphabet of {len(self.alphabet)} characters; train with "
+                "--data.unknown drop, which leaves such characters out, or with the tokenizer bytes, which has all"
             )
         return ids
 
     def decode(self, ids: Sequence[int]) -> str:
         _check_ids(ids, self.vocab_size)
-        return "".join(self.alphabet[index] for index in ids)
+        return "".join(END_OF_TEXT if index == self.end_of_sequence else self.alphabet[index] for index in ids)
 
     def to_json(self) -> str:
-        return json.dumps({"kind": "characters", "alphabet": self.alphabet})
+        ends = {} if self.end_of_sequence is None else {"ends": True}
+        return json.dumps({"kind": "characters", "alphabet": self.alphabet, **ends})
 
 
 class Bytes(Tokenizer):
-    """The bytes of UTF-8; ids that are not UTF-8 decode to the replacement character."""
+    """The bytes of UTF-8, and 256 for the end of a document if `ends`; what is not UTF-8 decodes to a replacement."""
 
-    vocab_size = 256
-    end_of_sequence = None
+    def __init__(self, ends: bool = False) -> None:
+        self.vocab_size = 256 + ends
+        self.end_of_sequence = 256 if ends else None
 
     def encode_batch(self, texts: Sequence[str], first: int = 1) -> list[Ids]:
         return [np.frombuffer(text.encode(), dtype=np.uint8).astype(np.int32) for text in texts]
 
     def decode(self, ids: Sequence[int]) -> str:
         _check_ids(ids, self.vocab_size)
-        return bytes(ids).decode(errors="replace")
+        parts = (END_OF_TEXT.encode() if index == self.end_of_sequence else bytes([index]) for index in ids)
+        return b"".join(parts).decode(errors="replace")
 
     def to_json(self) -> str:
-        return json.dumps({"kind": "bytes"})
+        return json.dumps({"kind": "bytes"} | ({} if self.end_of_sequence is None else {"ends": True}))
 
 
 @contextmanager

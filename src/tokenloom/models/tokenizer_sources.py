@@ -4,6 +4,7 @@ import difflib
 import json
 import re
 from collections.abc import Iterable
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +27,9 @@ def tokenizer_from_json(text: str) -> Tokenizer:
     stored = parse_json(text)
     kind = stored.get("kind") if isinstance(stored, dict) else None
     if kind == "characters" and isinstance(stored.get("alphabet"), str):
-        return Characters(stored["alphabet"])
+        return Characters(stored["alphabet"], stored.get("ends") is True)
     if kind == "bytes":
-        return Bytes()
+        return Bytes(stored.get("ends") is True)
     if kind == "subwords" or (isinstance(stored, dict) and "model" in stored):
         return Subwords(json.dumps(stored.get("tokenizer") if kind else stored), stored.get("framed") is True)
     raise ValueError(f"a stored tokenizer is of kind characters, bytes or subwords, got {kind!r}")
@@ -131,9 +132,13 @@ def _from_hub(name: str) -> Tokenizer:
 def build_tokenizer(kind: str, texts: Iterable[str]) -> Tokenizer:
     """Build a tokenizer by its kind; `texts` is the training text, read only by the kinds that learn from it."""
     if kind == "characters":
-        return Characters("".join(sorted(set().union(*map(set, texts)))))
+        alphabet, documents = set[str](), 0
+        for text in texts:
+            alphabet.update(text)
+            documents += 1
+        return Characters("".join(sorted(alphabet)), ends=documents > 1)
     if kind == "bytes":
-        return Bytes()
+        return Bytes(ends=len(list(islice(texts, 2))) > 1)
     if kind.startswith("bpe:"):
         return _train_byte_pairs(kind, texts)
     if Path(kind).exists():

@@ -80,7 +80,8 @@ class Likelihood:
         return {name: getattr(self, name) for name in (*names, "estimator", "exact", "bits_per_token", "perplexity")}
 
     def __str__(self) -> str:
-        return f"{self.per_token:.4f} ± {self.per_token_error:.4f}"
+        error = "" if math.isnan(self.per_token_error) else f" ± {self.per_token_error:.4f}"  # one sequence has none
+        return f"{self.per_token:.4f}{error}"
 
 
 @dataclass(frozen=True)

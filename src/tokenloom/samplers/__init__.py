@@ -13,6 +13,7 @@ from tokenloom.samplers.evaluator import Evaluator as Evaluator
 from tokenloom.samplers.evaluator import LazyPrediction as LazyPrediction
 from tokenloom.samplers.evaluator import LocalPrediction as LocalPrediction
 from tokenloom.samplers.evaluator import Until as Until
+from tokenloom.samplers.fill import fill as fill
 from tokenloom.samplers.given import GivenTokens as GivenTokens
 from tokenloom.samplers.kernel import CORRECTORS as CORRECTORS
 from tokenloom.samplers.kernel import PREDICTORS as PREDICTORS

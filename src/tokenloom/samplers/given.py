@@ -20,8 +20,8 @@ ShowGiven = Literal["auto", "clean", "noised"]
 BIASED = (
     "this model does not know which positions are given, so they are shown to it noised, and the samples are not "
     "exactly those of the model given these tokens (off by 0.05 to 0.1 in total variation on small tables); use a "
-    "model that marks given positions (TransformerConfig(given=True)) or a masked one, or pass show_given='noised' to "
-    "a Sampler to accept it"
+    "model that marks given positions (as those of `tokenloom train` on text do; TransformerConfig(given=True)) or a "
+    "masked one, or pass show_given='noised' to a Sampler to accept it"
 )
 """The warning where given tokens are shown noised and nobody asked for it."""
 GivenTokens = tuple[Int[Tensor, "*rows length"], Bool[Tensor, "*rows length"]]
@@ -80,15 +80,3 @@ def _check_beginning(flags: Flags) -> None:
             f"a causal model only sees what stands before a blank, but position {position} of row {row} is given "
             "behind one; give a beginning (a prompt), or fill in with a model that sees every position"
         )
-
-
-def prompt_tokens(model: Model, prompt: str, length: int) -> GivenTokens:
-    """Return the tokens of a text that every sequence begins with, and their flags."""
-    if model.tokenizer is None:
-        raise ValueError("prompt= needs a model with a tokenizer; pass given=(tokens, flags) instead")
-    ids = model.tokenizer.encode(prompt)
-    if len(ids) > length:
-        raise ValueError(f"the prompt has {len(ids)} tokens, but a sequence has {length}; shorten it")
-    tokens, flags = torch.zeros(length, dtype=torch.int64), torch.zeros(length, dtype=torch.bool)
-    tokens[: len(ids)], flags[: len(ids)] = torch.tensor(ids, dtype=torch.int64), True
-    return (tokens, flags) if model.device is None else (tokens.to(model.device), flags.to(model.device))

@@ -7,7 +7,7 @@ steps trust it.  A run that is split at a step and continued from there (`begin`
 remembers nothing between steps, and random numbers that resume where they were, it draws the same tokens.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,8 @@ from tokenloom.drawing.randomness import Randomness
 from tokenloom.models.protocol import Model
 from tokenloom.posteriors import Score
 from tokenloom.samplers.evaluator import Evaluator, LazyPrediction, Stopping, Until
-from tokenloom.samplers.given import GivenTokens, HeldPositions, prompt_tokens
+from tokenloom.samplers.given import GivenTokens, HeldPositions
+from tokenloom.samplers.templates import prompt_tokens
 from tokenloom.state import Noisy
 from tokenloom.types import Flags, Tokens
 
@@ -82,7 +83,7 @@ class Run:
     batch: int
     length: int | None = None
     given: GivenTokens | None = None
-    prompt: str | None = None
+    prompt: str | Sequence[str] | None = None
     generator: Randomness | None = None
     until: Until | None = None
     begin: Noisy | None = None
@@ -96,7 +97,7 @@ class Run:
         own = begin.tokens.shape[1] if begin is not None and self.length is None else self.length
         length = length_of(self.model, own)
         if self.prompt is not None:
-            given = prompt_tokens(self.model, self.prompt, length)
+            given = prompt_tokens(self.model, self.prompt, self.batch, length)
         model = sampler.predictor.prepare(self.model)
         if sampler.corrector is not None:
             if model.causal:

@@ -147,7 +147,7 @@ class SudokuTask(EvaluationTask):
             setting.check_memory(run.model, self.count * self.repeats, BATCH)
             setting.sampler_value()  # raises for a budget that is too small for its corrector
         found: list[SolveRate] = []
-        console, display = Console(), Display()
+        console, display = Console(markup=False), Display()
         with display.status(f"finding {counted(self.count, 'puzzle')}"):
             puzzles = _puzzles(self, opened)
             for number, (run, setting) in enumerate(settings):
@@ -164,7 +164,8 @@ class SudokuTask(EvaluationTask):
         draw_solving(found, folder / "sudoku.png")
         for table in tables(found):
             console.print(table)
-        console.print(f"[dim]{folder / 'sudoku.json'}, sudoku.png[/]", highlight=False, soft_wrap=True)
+        written = f"{folder / 'sudoku.json'}, sudoku.png"
+        console.print(written, style="dim", highlight=False, soft_wrap=True)
 
 
 def _supported(run: Run, task: SudokuTask) -> list[SamplerOptions]:

@@ -74,7 +74,7 @@ def quickstart(minutes: float = 1.0, puzzles: int = 300, seed: int = 0, out: Pat
     for model, steps in zip(models.values(), small.values(), strict=True):
         solve_puzzles(model, unseen.posed[:1], Solver(Sampler(steps=16), tries=1, seed=seed), steps.append)
     report = write_report(out / "report.html", large, small, measured, curves, minutes)
-    console.print(f"The same with pictures: [bold]{report}[/]\n", highlight=False, soft_wrap=True)
+    console.print(f"The same with pictures: {report}\n", markup=False, highlight=False, soft_wrap=True)
     print_next(console, out)
 
 

@@ -145,8 +145,7 @@ def _sized(config: TrainConfig, size: Size, length: int, processes: int) -> Trai
 def _paced(trial: _Trial) -> TrainConfig:
     """Choose what follows from the number of steps: a warm-up and an average that suit it, and several validations."""
     config, steps = trial.config, trial.steps
-    rows = min(config.run.valid_rows, len(trial.data.valid))
-    validation = FORWARD * trial.seconds * rows / config.optimiser.batch
+    validation = FORWARD * trial.seconds * config.run.valid_rows / config.optimiser.batch
     often = max(1, steps // max(1, min(VALIDATIONS, int(VALIDATING * trial.left / validation))))
     often = max(1, round(often, 1 - len(str(often))))
     pace = {"optimiser.warmup": min(200, steps // 20), "optimiser.ema": round(1 - 1 / max(10.0, AVERAGED * steps), 4)}

@@ -69,6 +69,8 @@ def train(config: TrainConfig, resume: bool, reporter: Reporter) -> Result | Non
                 return None
         with reporter.doing("loading the data"):
             data = config.data.load()
+        for note in data.notes:
+            reporter.say(note)
         if saved is None:
             config = fitted(config, data, fabric, clock, reporter)
         with reporter.doing("building the network"):
@@ -169,6 +171,11 @@ class _Run:
             raise ValueError(
                 f"the loss was not finite {PATIENCE} times in a row, last at step {step}; the run stops and "
                 f"{self.folder / 'checkpoints'} holds the last good checkpoint; try a smaller --optimiser.lr"
+                + (
+                    ", or import the model with --allow for tokens of the data it never predicts"
+                    if self.config.begin
+                    else ""
+                )
             )
         learner.optimiser.zero_grad()
         self.reporter.step(step + 1, loss, rate, options.batch * self.data.length)

@@ -80,9 +80,7 @@ class Entry:
         model = self.model(asked.process)
         if len(asked.text) > 16 * limits.length:
             raise ValueError(f"the text has {len(asked.text):,} characters; {16 * limits.length:,} are the limit here")
-        given = read_given(model, None, asked.text, limits.longest(model.length))
-        assert given is not None
-        cells = [token if flag else None for token, flag in zip(*(part.tolist() for part in given), strict=True)]
+        ((cells, _),) = read_given(model, (), [asked.text], limits.longest(model.length))
         while cells and cells[-1] is None:
             cells.pop()
         return {"tokens": cells, "pieces": {str(cell): self.decoder.piece(cell) for cell in cells if cell is not None}}
