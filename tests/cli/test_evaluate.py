@@ -150,3 +150,11 @@ def test_what_cannot_be_evaluated_gets_a_sentence(trained: Path, tmp_path: Path,
         ([markov, "--rows", "5", "--out", "file/here"], "cannot write"),
     ):
         assert sentence in shell.refusal("evaluate", *arguments)
+
+
+def test_unknown_characters_are_refused_or_dropped_with_a_word(tmp_path: Path, shell: Shell) -> None:
+    (tmp_path / "text.txt").write_text("to be or not to \u00e9 \u00df be, that is the question. " * 30)
+    command = ["evaluate", "shakespeare-udm-loo", "--data", str(tmp_path / "text.txt"), "--rows", "2", "--samples", "1"]
+    assert "evaluate --unknown drop" in shell.refusal(*command)
+    said = " ".join(shell(*command, "--unknown", "drop", "--out", str(tmp_path / "out")).out.split())
+    assert "60 characters that the tokenizer does not know are dropped from the text" in said

@@ -178,6 +178,9 @@ def _score_all(subjects: list[Subject], data: Sequence[str], settings: Settings,
     console = Console(quiet=not first, markup=False)
     console.print(figures_table(results))
     console.print(data_table(results))
+    notes = dict.fromkeys(note for row in results.values() for cell in row.values() for note in cell.held.data.notes)
+    for note in notes:
+        console.print(note, highlight=False, soft_wrap=True)
     for path in written:
         console.print(str(path), style="dim", highlight=False, soft_wrap=True)
 

@@ -87,15 +87,17 @@ def load_text(
     check_packing(packing, length)
     corpora = [detokenised(each, detokeniser) for each in _corpora(train, valid, valid_fraction, directory, hub_root)]
     chosen, notes = _tokenizer(tokenizer, corpora[0], directory), list[str]()
-    if unknown == "drop" and isinstance(chosen, Characters):  # the others know every text
-        corpora = [_without_unknown(corpus, chosen, notes) for corpus in corpora]
+    if unknown == "drop":
+        corpora = [without_unknown(corpus, chosen, notes) for corpus in corpora]
     (rows, own), (held_out, other) = (token_rows(corpus, chosen, packing, length, directory) for corpus in corpora)
     name = str(train) if str(train) in HUB else Path(train).name
     return Dataset(name, chosen.vocab_size, rows, held_out, digest(own, other), text(chosen), notes=tuple(notes))
 
 
-def _without_unknown(corpus: Corpus, tokenizer: Characters, notes: list[str]) -> Corpus:
-    """Return the corpus without characters that are not in the alphabet, and note what was dropped."""
+def without_unknown(corpus: Corpus, tokenizer: Tokenizer, notes: list[str]) -> Corpus:
+    """Return the corpus without characters that are not in the alphabet, if there is one, and note what was dropped."""
+    if not isinstance(tokenizer, Characters):
+        return corpus
     unknown = re.compile(f"[^{re.escape(tokenizer.alphabet)}]")
     found = Counter(character for document in corpus.read() for character in unknown.findall(document))
     if not found:

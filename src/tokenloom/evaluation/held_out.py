@@ -20,7 +20,16 @@ from tokenloom.data.decoder import text
 from tokenloom.data.detokenise import Detokeniser
 from tokenloom.data.documents import HUB, text_files
 from tokenloom.data.packing import Packing, check_packing
-from tokenloom.data.text import TextSource, corpus_at, detokenised, is_hub, own_splits, token_rows
+from tokenloom.data.text import (
+    TextSource,
+    Unknown,
+    corpus_at,
+    detokenised,
+    is_hub,
+    own_splits,
+    token_rows,
+    without_unknown,
+)
 from tokenloom.data.token_cache import default_cache
 from tokenloom.models.opening import Run
 from tokenloom.models.tokenizer import Tokenizer
@@ -35,6 +44,8 @@ class TextOptions:
     """Way in which documents become rows; by default that of the run."""
     detokeniser: Detokeniser | None = None
     """Tokenisation that is undone first; by default as the field does for sets of the Hub, and none for files."""
+    unknown: Unknown = "error"
+    """Characters that the tokenizer does not know: an error, or dropped from the text."""
 
 
 @dataclass(frozen=True)
@@ -139,9 +150,13 @@ def text_rows(source: str, tokenizer: Tokenizer, length: int, reading: TextOptio
     splits = None if is_hub(source) else own_splits(text_files(source))
     corpus = corpus_at(source, "valid", f"the text {source}", directory) if splits is None else splits[1]
     detokeniser = reading.detokeniser or (HUB[source].detokeniser if is_hub(source) else "none")
-    rows, key = token_rows(detokenised(corpus, detokeniser), tokenizer, packing, length, directory)
+    corpus, notes = detokenised(corpus, detokeniser), list[str]()
+    if reading.unknown == "drop":
+        corpus = without_unknown(corpus, tokenizer, notes)
+    rows, key = token_rows(corpus, tokenizer, packing, length, directory)
     name = source if source in HUB else Path(source).name
-    return _marked(Dataset(name, tokenizer.vocab_size, rows, rows, key, text(tokenizer)), packing, detokeniser)
+    data = Dataset(name, tokenizer.vocab_size, rows, rows, key, text(tokenizer), notes=tuple(notes))
+    return _marked(data, packing, detokeniser)
 
 
 def _marked(data: Dataset, packing: str | None, detokeniser: str | None) -> HeldOut:
