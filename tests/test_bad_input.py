@@ -78,6 +78,7 @@ CASES: list[tuple[str, Callable[[], object], str]] = [
     ("a state of lists", lambda: UNIFORM.bridge(tl.Noisy([[0, 1]], HALF, HALF), HALF / 2, TOKENS), "tokens must be an int64 tensor"),
     ("a marginal of tokens outside", lambda: UNIFORM.marginal(tl.Noisy(TOKENS, HALF, HALF), TOKENS + 5), r"x_0 must hold token ids in 0\.\.4, got 9"),
     ("a marginal at tokens outside", lambda: UNIFORM.marginal(tl.Noisy(TOKENS + 5, HALF, HALF), TOKENS), r"x_t must hold token ids in 0\.\.4, got 9"),
+    ("other clean tokens for a resampling", lambda: tl.MaskedUniform(K).resample(TOKENS[:, :2], TOKENS, HALF), r"x_0 must have the tokens' shape \[1, 3\], got \[1, 2\]"),
     ("a network that is none", lambda: tl.DiffusionModel("dit", UNIFORM), "network must be a Callable, got 'dit'"),
     ("sparse logits", lambda: tl.draw(LOGITS.to_sparse()), r"logits must be a float tensor .*, got a tensor of layout torch.sparse_coo; call .to_dense\(\) first"),
     ("meta logits", lambda: tl.draw(LOGITS.to("meta")), "logits must be .*, got a tensor on meta, where tensors hold no values"),

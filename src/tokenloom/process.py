@@ -241,6 +241,7 @@ class Process(Capabilities):
         """Redraw the auxiliary variable given x_0 and x_s; None where a state has none."""
         check_tokens("x_0", x_0, self.vocab_size)
         check_tokens("x_s", x_s, self.num_states)
+        check_same_shape("x_0", x_0, x_s)
         check_time("s", s, x_s)
         return self.resampled(x_0, Noisy(x_s, s, self.alpha(s)), generator)
 
