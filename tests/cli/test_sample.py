@@ -37,7 +37,20 @@ def test_prompt_and_infill_are_kept(text: str, shell: Shell) -> None:
     prompted = shell.json("sample", text, "--num", "3", "--steps", "4", "--prompt", "the cat")
     assert all(sample.startswith("the cat") and len(sample) == 24 for sample in prompted["samples"])
     filled = shell.json("sample", text, "--num", "3", "--steps", "4", "--infill", "the ___ sat")
-    assert {sample[:4] + "___" + sample[7:11] for sample in filled["samples"]} == {"the ___ sat"}
+    assert {sample[:4] + "___" + sample[7:] for sample in filled["samples"]} == {"the ___ sat"}  # and no longer
+    longer = shell.json("sample", text, "--num", "1", "--steps", "4", "--infill", "the ___ sat", "--length", "20")
+    assert len(longer["samples"][0]) == 20
+
+
+def test_prompts_and_templates_take_turns_each_as_if_alone(text: str, shell: Shell) -> None:
+    draw = ["sample", text, "--num", "4", "--steps", "4"]
+    prompted = shell.json(*draw, "--prompt", "the cat", "a")["samples"]
+    assert [sample[:7] == "the cat" for sample in prompted] == [True, False, True, False]
+    assert all(sample.startswith("a") for sample in prompted[1::2])
+    filled = shell.json(*draw, "--infill", "the ___ sat", "a _")["samples"]
+    assert [len(sample) for sample in filled] == [11, 3, 11, 3]
+    alone = shell.json(*draw, "--infill", "the ___ sat")["samples"]
+    assert filled[::2] == alone[::2]  # row i of a seed is the same whatever the others are
 
 
 @pytest.mark.parametrize(
