@@ -42,7 +42,7 @@ class Measured:
     out: str | None = None
     """Folder for the figures; by default evaluation/ in the run."""
     task: str = "likelihood"
-    """What to measure: likelihood, or a task such as sudoku; see --tasks for those of the evaluation harness."""
+    """The figure to measure: likelihood, or a task such as sudoku; see --tasks for those of the evaluation harness."""
 
     @property
     def names(self) -> list[str]:

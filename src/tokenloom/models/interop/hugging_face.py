@@ -31,7 +31,7 @@ from tokenloom.support.extras import optional
 from tokenloom.types import Tokens
 
 Parts = tuple[Plan, Network, Tokenizer | None, dict[str, str]]
-"""What a model is made of, and rows of the report on it."""
+"""The parts of a model, and rows of the report on it."""
 
 OTHER_USES = re.compile(r"(^|\.)(pooler|seq_relationship|sop_classifier)\.")
 """Parts that predict something other than tokens."""
