@@ -48,6 +48,7 @@ clean:                    ## remove the environment and the caches
 .venv/bin/pip:
 	@echo "Setting up .venv (one to two minutes, once)"
 	$(PYTHON) -m venv .venv
+	$(INSTALL) pip # the one that comes with Python may be old, and takes twice as long
 
 .venv/.core: pyproject.toml constraints.txt | .venv/bin/pip
 	$(INSTALL) --editable ".[quickstart]"

@@ -4,6 +4,7 @@
 where the host does not ask for values on the way; `compiled`, with every network under torch.compile.
 """
 
+import signal
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -23,6 +24,7 @@ from tokenloom.models.model import DiffusionModel
 from tokenloom.samplers.evaluator import Evaluator
 
 torch.set_num_threads(1)
+signal.signal(signal.SIGINT, signal.default_int_handler)  # commands of a background job would ignore Ctrl-C
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
