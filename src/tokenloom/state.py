@@ -85,11 +85,13 @@ class Positions:
 
     row: Int[Tensor, "positions"]
     column: Int[Tensor, "positions"]
+    shape: tuple[int, ...]
+    """The shape of the batch."""
 
     @classmethod
     def of(cls, where: Flags) -> "Positions":
         """Find the flagged positions; their number is the one thing that the host must wait for."""
-        return cls(*where.nonzero(as_tuple=True))
+        return cls(*where.nonzero(as_tuple=True), tuple(where.shape))
 
     def take(self, values: Shaped[Tensor, "batch length"]) -> Shaped[Tensor, "positions 1"]:
         """Take the values of these positions."""

@@ -29,6 +29,7 @@ METHODS = {
     ),
     "model": ("predict", "with_process", "encode", "decode", "save"),
     "schedule": ("alpha", "alpha_prime", "inverse"), "evaluator": ("__call__",), "lazy": ("at", "everywhere"),
+    "local": ("among",), "predictor": ("step",), "corrector": ("correct",),
 }  # fmt: skip
 """Methods that users call, by the value of a world that has them."""
 FOR_AUTHORS = (

@@ -153,7 +153,8 @@ FITTING: dict[str, Callable[[World], Any]] = {
     "text": one_of("abc", "psi:kappa=0.9 + informed"), "folder": one_of("model"),
     "prompt": one_of(None, "abc"), "evaluator": lambda world: world.evaluator, "previous": one_of(None),
     "where": one_of(FLAGS), "kind": one_of(tl.Denoiser, tl.LeaveOneOut), "flags": one_of(FLAGS),
-    "lazy": lambda world: world.evaluator(world.noisy),
+    "lazy": lambda world: world.evaluator(world.noisy), "evaluate": lambda world: world.evaluator,
+    "local": lambda world: world.evaluator(world.noisy).at(FLAGS, tl.Denoiser), "call": one_of(0, 3),
     "record": one_of({"step": 1}), "index": one_of([0]), "shape": one_of((2, 3)),
     "config": lambda world: tl.nn.TransformerConfig(K, K, LENGTH, width=8, depth=1, heads=1, condition=4),
 }  # fmt: skip

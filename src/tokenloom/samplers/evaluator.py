@@ -59,8 +59,11 @@ class LocalPrediction:
 
     def among(self, flags: Flags) -> "LocalPrediction":
         """Keep those of these positions that are flagged; flags elsewhere in the batch are not read."""
+        check_type("flags", flags, Flags)
+        if tuple(flags.shape) != self.where.shape:
+            raise ValueError(f"flags must have the batch's shape {list(self.where.shape)}, got {list(flags.shape)}")
         chosen = self.where.take(flags).squeeze(1).nonzero().squeeze(1)
-        where = Positions(self.where.row[chosen], self.where.column[chosen])
+        where = Positions(self.where.row[chosen], self.where.column[chosen], self.where.shape)
         posterior = replace(self.posterior, logits=self.posterior.logits[chosen])
         return LocalPrediction(where, self.noisy.sequences(chosen), posterior)
 

@@ -7,17 +7,20 @@ conformance tests to know it.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
 from typing import Any, ClassVar, TypeVar
 
 from tokenloom.drawing import randomness
-from tokenloom.drawing.randomness import Randomness
+from tokenloom.drawing.randomness import Randomness, RowGenerators
 from tokenloom.models.protocol import Model
 from tokenloom.process import Process
 from tokenloom.samplers.evaluator import Evaluator
 from tokenloom.state import Noisy
+from tokenloom.support.checks import check_order, check_time
 from tokenloom.support.registry import Registry
-from tokenloom.support.typed import check_fields
+from tokenloom.support.typed import check_fields, check_type
 from tokenloom.types import Flags, PerPosition, PerRow
 
 Part = TypeVar("Part", bound="Kernel")
@@ -112,11 +115,24 @@ class Predictor(Kernel):
     def __init_subclass__(cls) -> None:
         if cls.step is Predictor.step and cls.advance is Predictor.advance:
             raise TypeError(f"{cls.__name__} must define step, or begin and advance if it remembers something")
+        for name in {"step", "advance"} & vars(cls).keys():
+            setattr(cls, name, _checked(getattr(cls, name), cls.check_step))
 
     def prepare(self, model: Model) -> Model:
         """Check the model, and return it as this predictor runs it."""
         self.check(model)
         return model
+
+    def check_step(
+        self, evaluate: Evaluator, noisy: Noisy, s: PerRow, generator: Randomness | None, *memory: Any
+    ) -> None:
+        """Raise unless a step can be taken from the state to s."""
+        check_kernel(self, evaluate, noisy, generator)
+        if self.prepare(evaluate.model) is not evaluate.model:
+            raise ValueError(f"{self.name} runs a model in its own way; evaluate what its prepare(model) returns")
+        check_type("s", s, PerRow)
+        check_time("s", s, noisy.tokens)
+        check_order(s, noisy.t)
 
     def begin(self, process: Process, noisy: Noisy, generator: Randomness | None) -> Any:
         """Return the predictor's memory at the start of a run, or of a step of its own."""
@@ -140,6 +156,20 @@ class Predictor(Kernel):
 class Corrector(Kernel):
     """A kernel that leaves the time unchanged."""
 
+    def __init_subclass__(cls) -> None:
+        if "correct" in vars(cls):
+            cls.correct = _checked(cls.correct, cls.check_call)  # type: ignore[method-assign]
+
+    def check_call(self, evaluate: Evaluator, noisy: Noisy, generator: Randomness | None, call: int) -> None:
+        """Raise unless the state can be corrected."""
+        check_kernel(self, evaluate, noisy, generator)
+        self.check(evaluate.model)
+        check_type("call", call, int)
+        if bool((noisy.alpha_t == 1).any()):
+            raise ValueError(
+                f"{self.name} redraws noise, and a row of the state has none (alpha_t = 1); correct earlier"
+            )
+
     @property
     @abstractmethod
     def evaluations(self) -> int:
@@ -148,6 +178,34 @@ class Corrector(Kernel):
     @abstractmethod
     def correct(self, evaluate: Evaluator, noisy: Noisy, generator: Randomness | None, call: int) -> Noisy:
         """Redraw some positions at the time of the state."""
+
+
+def _checked(method: Callable[..., Any], check: Callable[..., None]) -> Callable[..., Any]:
+    """Check the arguments of a step that a user takes; those of a run were checked when it was made."""
+
+    @wraps(method)
+    def taken(self: Kernel, evaluate: Evaluator, *arguments: Any, **named: Any) -> Any:
+        if not isinstance(evaluate, Evaluator) or evaluate.checks:
+            check(self, evaluate, *arguments, **named)
+        return method(self, evaluate, *arguments, **named)
+
+    return taken
+
+
+Predictor.step = _checked(Predictor.step, Predictor.check_step)  # type: ignore[method-assign]
+
+
+def check_kernel(kernel: Kernel, evaluate: Evaluator, noisy: Noisy, generator: Randomness | None) -> None:
+    """Raise unless a kernel can act on a state, with these random numbers."""
+    check_type("evaluate", evaluate, Evaluator)
+    check_type("noisy", noisy, Noisy)
+    check_type("generator", generator, Randomness | None)
+    process, rows = evaluate.process, len(noisy.tokens)
+    process.check_state(noisy)
+    if rows != len(evaluate.evaluations):
+        raise ValueError(f"the state has {rows} rows, but the evaluator counts {len(evaluate.evaluations)}")
+    if isinstance(generator, RowGenerators) and len(generator.rows) != rows:
+        raise ValueError(f"there are generators for {len(generator.rows)} rows, but the state has {rows}")
 
 
 PREDICTORS: Registry[Predictor] = Registry("sampler", "tokenloom.samplers", "tokenloom.samplers.predictors")
