@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+import tokenloom as tl
 from tests.cli.helpers import Shell
 from tests.training.helpers import saved, tiny
 from tokenloom.data.text import TextSource
+from tokenloom.models.tokenizer import Characters
 from tokenloom.samplers import CORRECTORS, PREDICTORS
 from tokenloom.support import display
 
@@ -129,3 +131,14 @@ def test_one_sequence_and_a_pipe_sees_progress(untrained: Path, shell: Shell, mo
     told = shell("sample", str(untrained), "--num", "1", "--steps", "64")
     assert re.search(r"^1 sequence, \d+\.\d evaluations each", told.out, re.MULTILINE)
     assert re.search(r"\d+%  sampling 1 sequence: step \d+ of 64", told.err)
+
+
+def test_a_row_of_a_causal_model_stops_at_the_end_of_its_document(tmp_path: Path, shell: Shell) -> None:
+    network = tl.nn.CausalTransformer(tl.nn.TransformerConfig(4, 4, 24, 16, 1, 2, 8, time=False))
+    model = tl.DiffusionModel(network, tl.LeftToRight(4), tokenizer=Characters("abc", ends=True))
+    model.save(tmp_path / "causal")
+    record = shell.json("sample", str(tmp_path / "causal"), "--num", "8", "--seed", "2")
+    ends = [row.index(3) for row in record["tokens"]]  # flat logits: an end comes after 4 tokens on average
+    assert all(row[place:] == [3] * (24 - place) for row, place in zip(record["tokens"], ends, strict=True))
+    assert [len(text) for text in record["samples"]] == ends
+    assert record["evaluations"] <= sum(place + 1 for place in ends) / 8  # a token drawn as it was asks nothing anew

@@ -69,3 +69,34 @@ def test_it_is_asked_for_by_name_by_object_or_not_at_all() -> None:
     expected = tl.sample(chain(), 20, length=L, generator=generator())
     for sampler in ("ancestral", "autoregressive", Autoregressive()):
         assert torch.equal(tl.sample(chain(), 20, length=L, sampler=sampler, generator=generator()), expected)
+
+
+def test_a_row_that_has_drawn_its_end_costs_nothing_more_and_has_the_law_of_the_chain_up_to_it() -> None:
+    end = 2
+    samples = tl.Sampler(Autoregressive(end)).run(chain(), ROWS, length=L, generator=generator())
+    stopped = CHAIN.clone()
+    for first in range(K):
+        stopped[first, end] = 0
+        stopped[first, end, end] = CHAIN[first, end].sum()
+    stopped[end] = 0
+    stopped[end, end, end] = CHAIN[end].sum()
+    assert_frequencies(sequence_counts(samples.tokens, K), stopped)
+    before = (samples.tokens == end).cumsum(1) == 0
+    assert torch.equal(samples.evaluations, (before.sum(1) + 1).clamp(max=L))
+
+
+def test_an_end_that_is_given_ends_nothing_and_rows_end_as_if_alone() -> None:
+    given = torch.tensor([2, 0, 0, 0]), torch.tensor([True, False, False, False])
+    sampler = tl.Sampler(Autoregressive(2))
+    together = sampler.run(chain(), 20, length=4, given=given, generator=tl.RowGenerators(range(20)))
+    assert bool((together.tokens[:, 1:] != 2).any(1).any())
+    assert 1 <= int(together.evaluations.min()) < int(together.evaluations.max()) == 3
+    for row in range(20):
+        alone = sampler.run(chain(), 1, length=4, given=given, generator=tl.RowGenerators([row]))
+        assert torch.equal(alone.tokens[0], together.tokens[row])
+        assert alone.evaluations[0] == together.evaluations[row]
+
+
+def test_an_end_outside_the_vocabulary_gets_a_sentence() -> None:
+    with pytest.raises(ValueError, match=r"end must be a token id in 0\.\.2, got 3"):
+        tl.sample(chain(), 1, length=L, sampler=Autoregressive(3))

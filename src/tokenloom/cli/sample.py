@@ -24,9 +24,10 @@ from tokenloom.cli.sample_files import Draw, Drawn, check_out, write_samples, wr
 from tokenloom.data.base import decoder_of
 from tokenloom.data.decoder import Decoder, frame
 from tokenloom.drawing.randomness import derive_seed
+from tokenloom.models.model import DiffusionModel
 from tokenloom.models.opening import named, open_run, placed
 from tokenloom.models.threads import fit_threads
-from tokenloom.samplers import CORRECTORS, PREDICTORS, Step
+from tokenloom.samplers import CORRECTORS, PREDICTORS, Autoregressive, Sampler, Step
 from tokenloom.samplers.fill import draw_each
 from tokenloom.samplers.options import SamplerOptions
 from tokenloom.samplers.run import OnStep
@@ -111,7 +112,7 @@ def sample(config: Annotated[SampleConfig, tyro.conf.arg(name="")]) -> None:
     settings.check_memory(run.model, at_once, config.batch, length)
     with display.status("choosing the number of threads"):
         fit_threads(run.model, min(config.num, config.batch), length)
-    sampler = settings.sampler_value()
+    sampler = ending(settings.sampler_value(), run.model)
     shown = ("watch", "json", "out", "shard", "sampling")  # change no row, or are among the settings
     options = {key: value for key, value in asdict(config).items() if key not in shown}
     options |= {"prompt": list(config.prompt), "infill": list(config.infill)}  # as JSON gives them back
@@ -141,6 +142,14 @@ def sample(config: Annotated[SampleConfig, tyro.conf.arg(name="")]) -> None:
         print(json_library.dumps(record))
     else:
         _print_samples(record, decoder)
+
+
+def ending(sampler: Sampler, model: DiffusionModel) -> Sampler:
+    """Return the sampler that stops a row of a causal model at the end of a document, behind which nothing is shown."""
+    chosen = sampler.for_model(model)
+    if chosen.predictor != Autoregressive() or model.tokenizer is None:
+        return chosen
+    return replace(chosen, predictor=Autoregressive(model.tokenizer.end_of_sequence))
 
 
 def _draw_all(
