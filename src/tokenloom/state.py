@@ -91,7 +91,8 @@ class Positions:
     @classmethod
     def of(cls, where: Flags) -> "Positions":
         """Find the flagged positions; their number is the one thing that the host must wait for."""
-        return cls(*where.nonzero(as_tuple=True), tuple(where.shape))
+        row, column = where.nonzero(as_tuple=True)
+        return cls(row, column, tuple(where.shape))
 
     def take(self, values: Shaped[Tensor, "batch length"]) -> Shaped[Tensor, "positions 1"]:
         """Take the values of these positions."""

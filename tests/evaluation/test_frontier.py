@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -58,6 +59,19 @@ def test_a_judge_that_hardly_tells_shuffled_data_from_data_is_warned_of(shuffled
     found = warnings([data, other, record("a", 1.2, 5.0)])
     assert len(found) == told
     assert all("so it hardly tells them apart" in sentence for sentence in found)
+
+
+@pytest.mark.parametrize("process", ["", "@uniform"])
+def test_an_impossible_pair_is_refused_by_the_config_alone(untrained: Path, tmp_path: Path, process: str) -> None:
+    """The weights are damaged, which only who reads them would notice."""
+    shutil.copytree(untrained, tmp_path / "run")
+    (tmp_path / "run" / "model" / "model.safetensors").write_bytes(b"damaged")
+    sweep = Sweep((f"{tmp_path / 'run'}{process}",), "oracle", steps=(4,), num=4)
+    for wrong in ({"samplers": ("confidence",)}, {"correctors": ("random-scan", "scan"), "samplers": ("remasking",)}):
+        with pytest.raises(ValueError, match=r"(confidence|remasking) needs a process whose lost tokens"):
+            frontier(replace(sweep, **wrong), tmp_path / "out")
+    with pytest.raises(ValueError, match="does not match the checksum"):
+        frontier(sweep, tmp_path / "out")
 
 
 def test_what_cannot_be_swept_gets_a_sentence_before_anything_is_drawn(

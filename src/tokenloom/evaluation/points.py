@@ -23,6 +23,7 @@ from tokenloom.evaluation.held_out import HeldOut, held_out
 from tokenloom.evaluation.judges import Judge, check_judge, load_judge, rate
 from tokenloom.evaluation.metrics import distinct
 from tokenloom.models.opening import Run, open_run, placed
+from tokenloom.models.store import outline
 from tokenloom.samplers.options import SamplerOptions
 from tokenloom.support.files import write_json
 from tokenloom.support.reading import read_json
@@ -96,6 +97,10 @@ def data_of(run: str, source: str | None) -> HeldOut:
 def check_points(points: Sequence[Point]) -> None:
     """Raise, before a judge is loaded or anything is drawn, if a sampler cannot run a model, samples would not fit into
     memory, or the judge cannot read them."""
+    for point in points:  # first by the configs alone: a large model takes long to load
+        known = outline(point.run) if point.source == "model" else None
+        if known is not None:
+            point.sampling.sampler_value().check(known)
     for point in points:
         model = opened(point.run).model
         check_judge(point.judge, decoder_of(model))

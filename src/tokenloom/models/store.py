@@ -117,6 +117,25 @@ def load_model(folder: str | Path) -> DiffusionModel:
         raise ValueError(foreign(folder) or f"the model in {folder} cannot be read: {error}") from error
 
 
+def outline(folder: str | Path) -> DiffusionModel | None:
+    """Return a model without its network, from its config alone; None where that does not say all of its process."""
+    name, process = without_process(folder)
+    own = model_folder(name)
+    try:
+        config = {} if own is None else read_json(own / CONFIG)
+        stored = _process_from(config["process"], SCHEDULES.restore(config["schedule"]), {})
+        known = DiffusionModel(_absent, stored, None, REPRESENTATIONS[config["predicts"]])
+    except (ValueError, KeyError, TypeError):  # not ours, damaged, or with tensors: opening it tells
+        return None
+    if process is None:
+        return known
+    return known.with_process(PROCESSES.parse(process, vocab_size=stored.vocab_size, schedule=stored.schedule))
+
+
+def _absent(tokens: Tensor, time: Tensor) -> Tensor:
+    raise ValueError("the outline of a model has no network; load the model")
+
+
 def seal(config: dict[str, Any], weights: Path) -> dict[str, Any]:
     """Return the config with the checksums of itself and of the file of its weights."""
     sums = {WEIGHTS: file_sum(weights)}

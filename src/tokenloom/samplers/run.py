@@ -98,11 +98,7 @@ class Run:
         length = length_of(self.model, own)
         if self.prompt is not None:
             given = prompt_tokens(self.model, self.prompt, self.batch, length)
-        model = sampler.predictor.prepare(self.model)
-        if sampler.corrector is not None:
-            if model.causal:
-                raise ValueError("a causal model has no corrector: it does not see what follows a position")
-            sampler.corrector.check(model)
+        model = sampler.check(self.model)
         if self.until is not None and model.causal:
             raise ValueError("until needs a model that predicts all positions at once, and a causal model does not")
         device = _device(model, self.generator)

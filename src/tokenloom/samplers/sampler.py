@@ -168,6 +168,15 @@ class Sampler(Truncation):
             times[1:] = 1 - torch.cos(times[1:] * math.pi / 2)
         return times
 
+    def check(self, model: Model) -> Model:
+        """Raise unless predictor and corrector can run the model; return it as the predictor runs it."""
+        prepared = self.for_model(model).predictor.prepare(model)
+        if self.corrector is not None:
+            if prepared.causal:
+                raise ValueError("a causal model has no corrector: it does not see what follows a position")
+            self.corrector.check(prepared)
+        return prepared
+
     def for_model(self, model: Model) -> "Sampler":
         """Return this sampler, or for a causal model the only one there is."""
         if model.causal and self.predictor == Ancestral():
