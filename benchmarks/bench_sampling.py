@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 import tyro
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
@@ -251,24 +252,24 @@ def _grow(vocab: int, length: int, found: list[dict[str, Any]]) -> None:
     found.append({"vocab": vocab, "length": length} | asdict(row))
 
 
-def _percent(share: Spread) -> str:
-    return f"{100 * share.median:.1f} ({100 * share.low:.0f} to {100 * share.high:.0f})"
-
-
 def _print(rows: list[Row], growth: list[dict[str, Any]]) -> None:
     console = Console()
-    table = Table(title="A step: median over steps, and the range of 80% of them", title_justify="left")
-    for column in ("sampler", "batch", "forward passes", "body %", "head %", "sampler %", "goal", "over body", "goal"):
-        table.add_column(column, justify="left" if column == "sampler" else "right", overflow="fold")
-    table.add_column("GB on top", justify="right")
+    table = Table(
+        title="A step, medians over steps (--json has their ranges)",
+        title_justify="left",
+        box=SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+    )
+    table.add_column("sampler", overflow="fold")
+    for column in ("batch", "forward\npasses", "body\n%", "head\n%", "sampler\n%", "over\nbody", "GB on\ntop"):
+        table.add_column(column, justify="right")
     for row in rows:
-        share = "" if row.share_goal is None else f"<= {100 * row.share_goal:.0f}"
-        over = "" if row.over_body_goal is None else f"<= {row.over_body_goal:.2f}"
-        parts = (_percent(row.body), _percent(row.head), _percent(row.sampler), share, str(row.over_body), over)
-        name = f"{row.name}, compiled" if row.compiled else row.name
-        table.add_row(
-            name, str(row.batch), str(row.ratio), *parts, "" if row.gigabytes is None else f"{row.gigabytes:.2f}"
-        )
+        share = "" if row.share_goal is None else f" <= {100 * row.share_goal:.0f}"
+        over = "" if row.over_body_goal is None else f" <= {row.over_body_goal:.2f}"
+        body, head, rest = (f"{100 * part.median:.1f}" for part in (row.body, row.head, row.sampler))
+        figures = (f"{row.ratio.median:.2f}", body, head, rest + share, f"{row.over_body.median:.2f}{over}")
+        memory = "" if row.gigabytes is None else f"{row.gigabytes:.2f}"
+        table.add_row(f"{row.name}, compiled" if row.compiled else row.name, str(row.batch), *figures, memory)
     console.print(table)
     if growth:
         table = Table(title=f"Growth, two layers of width 256, {GROWN}", title_justify="left")

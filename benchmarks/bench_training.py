@@ -16,6 +16,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 import tyro
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
@@ -260,23 +261,18 @@ def _child(name: str, options: str, recompute: bool) -> None:
 
 
 def _print(rows: list[Row]) -> None:
-    table = Table(title="Forward + backward, against dense cross-entropy on the same network", title_justify="left")
-    for column in (
-        "",
-        "seconds",
-        f"time (<= {TIME_GOAL})",
-        "peak GB",
-        f"peak (<= {MEMORY_GOAL})",
-        "step memory",
-        "goal",
-    ):
-        table.add_column(column, justify="left" if not column else "right")
+    title = "Forward + backward, against dense cross-entropy on the same network"
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table.add_column("", overflow="fold")
+    for column in ("seconds", f"time\n<= {TIME_GOAL}", "peak\nGB", f"peak\n<= {MEMORY_GOAL}", "memory\nof the step"):
+        table.add_column(column, justify="right")
     for row in rows:
-        goal = "" if row.step_memory_goal is None else f"<= {row.step_memory_goal}"
+        goal = "" if row.step_memory_goal is None else f" <= {row.step_memory_goal}"
         figures = (
             "" if each is None else str(each) for each in (row.gigabytes, row.memory_ratio, row.step_memory_ratio)
         )
-        table.add_row(row.name, f"{row.seconds.median:.2f}", str(row.time_ratio), *figures, goal)
+        *others, memory = figures
+        table.add_row(row.name, f"{row.seconds.median:.2f}", str(row.time_ratio), *others, memory + goal)
     Console().print(table)
 
 
