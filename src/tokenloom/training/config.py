@@ -16,7 +16,7 @@ from tokenloom.nn.base import NETWORKS, NetworkOptions
 from tokenloom.nn.transformer import TransformerOptions
 from tokenloom.support.reading import read_json
 from tokenloom.support.registry import build
-from tokenloom.support.typed import Count, Limit, limits_of
+from tokenloom.support.typed import Count, Limit, NotNegative, limits_of
 from tokenloom.support.words import nearest
 
 FORMAT = 2
@@ -47,7 +47,7 @@ Share = Annotated[float, SHARE]
 
 @dataclass(frozen=True)
 class OptimiserConfig:
-    """Adam as in the paper, with an exponential moving average of the weights."""
+    """AdamW as in the paper, with an exponential moving average of the weights."""
 
     lr: Positive = 3e-4
     """The learning rate, once the warm-up is over."""
@@ -61,8 +61,15 @@ class OptimiserConfig:
     """Largest norm of the gradient."""
     warmup: Annotated[int, Limit("at least 0", 0)] = 2500
     """Steps over which the learning rate rises."""
-    decay: Literal["constant", "linear"] = "constant"
-    """The learning rate after the warm-up: constant, or a linear fall to 0 at the end of the run."""
+    decay: Literal["constant", "linear", "cosine", "step"] = "constant"
+    """The learning rate after the warm-up: constant, a fall to the end of the run (linear to 0, cosine), or halvings
+    (step)."""
+    final_lr: NotNegative = 0.0
+    """The learning rate at the end of a cosine decay."""
+    halve_every: Count = 10_000
+    """Steps between two halvings of the learning rate (--optimiser.decay step)."""
+    weight_decay: NotNegative = 0.0
+    """The share of every weight, times the learning rate, that a step takes away (AdamW)."""
     batch: Count = 64
     """Sequences per step, over all processes."""
     accumulate: Count = 1
@@ -182,6 +189,9 @@ def check_ranges(config: TrainConfig) -> None:
         for name, limit in (BY_NAME | limits_of(options.__class__)).items():
             if getattr(options, name, None) is not None:
                 limit.check(f"--{prefix}{name.replace('_', '-')}", getattr(options, name))
+    if config.optimiser.final_lr > config.optimiser.lr:
+        lr, least = config.optimiser.lr, config.optimiser.final_lr
+        raise ValueError(f"--optimiser.final-lr must be at most --optimiser.lr, {lr:g}, got {least:g}")
     for name in config.fit:
         if name not in FITTED:
             raise ValueError(f"--fit cannot choose {name!r}; {nearest(name, FITTED)}")

@@ -28,6 +28,7 @@ from tokenloom.training.config import TrainConfig
 from tokenloom.training.ending import Clock, Stopping, ended
 from tokenloom.training.fitting import fitted
 from tokenloom.training.folder import State, find_checkpoint, locked
+from tokenloom.training.rates import learning_rate
 from tokenloom.training.reporting import Reporter
 from tokenloom.training.setup import Learner, batch_loss, gather, launch, whole
 
@@ -181,14 +182,12 @@ class _Run:
         self.reporter.step(step + 1, loss, rate, options.batch * self.data.length)
 
     def _rate(self, step: int) -> float:
-        """Return the learning rate of a step: it rises, then stays or falls to 0 with the steps, else with the time."""
-        options = self.config.optimiser
-        rate = options.lr * min(1.0, (step + 1) / max(1, options.warmup))
-        if options.decay == "constant":
-            return rate
-        if self.config.max_steps is not None:
-            return rate * (1 - min(1.0, step / self.config.max_steps))
-        return rate * (1 - float(self.fabric.broadcast(self.clock.share())))  # clocks differ: all follow the first
+        """Return the learning rate of a step, the same on every rank: clocks differ, so all follow the first."""
+
+        def share() -> float:
+            return float(self.fabric.broadcast(self.clock.share()))
+
+        return learning_rate(self.config.optimiser, step, self.config.max_steps, share)
 
     def _finished(self, step: int, start: int) -> bool:
         batches = self.config.run.valid_rows / self.config.optimiser.batch

@@ -86,10 +86,11 @@ def prepare(model: DiffusionModel, config: TrainConfig) -> DiffusionModel:
     return model
 
 
-def adam(model: DiffusionModel, config: TrainConfig) -> torch.optim.Adam:
-    """Return Adam as configured; the loop sets the learning rate of every step."""
+def adam(model: DiffusionModel, config: TrainConfig) -> torch.optim.AdamW:
+    """Return AdamW as configured, for Adam where no weight decays; the loop sets the learning rate of every step."""
     options = config.optimiser
-    return torch.optim.Adam(model.parameters(), options.lr, (options.beta1, options.beta2), options.eps)
+    betas = options.beta1, options.beta2
+    return torch.optim.AdamW(model.parameters(), options.lr, betas, options.eps, options.weight_decay)
 
 
 def batch_loss(model: DiffusionModel, batch: Batch, method: Method, objective: Objective) -> Tensor:
