@@ -133,7 +133,7 @@ def fused(w: dict[str, Tensor], x: Tensor, u: Tensor, fusion: str) -> Tensor:
     one_x, one_u, same = one_hot(x, K).double(), one_hot(u, K).double(), (x == u).double()
 
     def linear(name: str) -> Tensor:
-        of_x, of_u, of_match = w[f"{name}weight"].split([SMALL.width, SMALL.width, 1], 1)
+        of_x, of_u, of_match = torch.split(w[f"{name}weight"], [SMALL.width, SMALL.width, 1], 1)
         product = "blk,kd,hd->blh"
         said = torch.einsum(product, one_x, w["table.weight"], of_x) + torch.einsum(product, one_u, own, of_u)
         return said + torch.einsum("bl,hd->blh", same, of_match) + w[f"{name}bias"]

@@ -53,7 +53,8 @@ class TokenEmbedding(nn.Module):
         super().__init__()
         self.table = nn.Embedding(num_states, width)
         nn.init.normal_(self.table.weight, std=0.02)
-        self.absorbing, self.mix = None, None
+        self.absorbing: nn.Embedding | None = None
+        self.mix: nn.Module | None = None
         if fusion == "shared_mlp":
             self.mix = nn.Sequential(nn.Linear(2 * width + 1, 4 * width), nn.GELU("tanh"), nn.Linear(4 * width, width))
         elif fusion == "separate_linear":
