@@ -139,6 +139,9 @@ class TrainConfig:
     """A model to train further: its network, with its weights to begin with, takes the place of a fresh one."""
     fit: tuple[str, ...] = ()
     """Options to choose for --max-minutes on this machine, by timing a few steps first; those you give are kept."""
+    sweep: tuple[str, ...] = ()
+    """Options with the values to try, as in optimiser.lr=1e-4,3e-4 run.seed=1,2: one run for every combination, each in
+    a folder of its own in --out."""
     data: Source = field(default_factory=MarkovSource)
     network: NetworkOptions = field(default_factory=TransformerOptions)
     optimiser: OptimiserConfig = field(default_factory=OptimiserConfig)
