@@ -8,6 +8,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Column, Table
 
+from tokenloom.cli.observing import observer_of
 from tokenloom.cli.ranks import ranks, spread
 from tokenloom.models.checkpoint import checkpoints
 from tokenloom.models.store import load_model
@@ -55,7 +56,7 @@ KEYS = ("per_token", "per_token_error")
 def train_each(runs: Sequence[TrainConfig]) -> None:
     """Train some runs, each resumed where it has begun; an interruption ends all of them."""
     for run in runs:
-        result = train(run, _begun(run), Reporter())
+        result = train(run, _begun(run), Reporter(), observer_of(run))
         if result is not None and result.stopped_by is not None:
             sys.exit(128 + result.stopped_by)
 

@@ -12,6 +12,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
+from tokenloom.cli.observing import observer_of
 from tokenloom.cli.ranks import ranks
 from tokenloom.cli.registry import COMMANDS, factory, read_ahead
 from tokenloom.cli.sweeping import sweep
@@ -64,7 +65,7 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
         if resume is None:
             check_free(folder)
         try:
-            result = run_training(resolved, resume is not None, reporter)
+            result = run_training(resolved, resume is not None, reporter, observer_of(resolved) if first else None)
         finally:
             with suppress(OSError):
                 folder.rmdir()  # only an empty folder can be removed: a run that never began

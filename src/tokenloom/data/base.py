@@ -82,6 +82,10 @@ class Dataset:
         given = given_positions(len(rows), self.length, self.given, generator) if some else None
         return take(getattr(self, split), rows), given
 
+    def grades(self, samples: Tokens) -> dict[str, float]:
+        """Return figures of samples that this kind of data alone knows, by their names."""
+        return {}
+
     def characters(self, rows: Tokens) -> int | None:
         """Count the characters that the rows spell, ends of documents left out; None for data that is not text."""
         if self.tokenizer is None:

@@ -88,6 +88,14 @@ class RunConfig:
     """Steps between two checkpoints."""
     valid_rows: Count = 512
     """Validation sequences; the standard error says whether they are enough."""
+    sample_every: Annotated[int | None, AT_LEAST_1] = None
+    """Steps between two draws of samples, whose figures and text are logged; by default none are drawn."""
+    samples: Count = 16
+    """Samples of each draw."""
+    sample_steps: Count = 64
+    """Network evaluations per sample."""
+    judge: str | None = None
+    """Rates these samples by their perplexity: a causal language model, a run, or oracle, as for `frontier`."""
     seed: int = 1
     """The seed of weights, batches and noise."""
     precision: Literal["32-true", "bf16-mixed"] = "32-true"

@@ -76,6 +76,8 @@ def prepare(model: DiffusionModel, config: TrainConfig) -> DiffusionModel:
     options = config.run
     if options.compile and options.strategy == "fsdp" and int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise ValueError("--run.compile cannot be combined with --run.strategy fsdp; leave one of them out")
+    if options.sample_every and options.strategy == "fsdp" and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise ValueError("--run.sample-every needs the whole model on each process; leave out --run.strategy fsdp")
     blocks = [module for module in model.modules() if isinstance(module, Block)]
     if options.recompute and not blocks:
         raise ValueError(f"--run.recompute is for dit, causal and hollow, got {unwrapped(model.network).name}")
