@@ -19,6 +19,7 @@ from tokenloom.training import loop
 from tokenloom.training.config import TrainConfig
 from tokenloom.training.reporting import Reporter
 
+PARTS: dict[str, Any] = {"network": {"dropout": 0.1}, "optimiser": {"lr": 0.1, "ema": 0.999}}
 RUN = {"valid_rows": 8, "samples": 20, "sample_steps": 4}
 
 
@@ -32,12 +33,11 @@ def watched(config: TrainConfig, resume: bool = False) -> list[dict[str, Any]]:
 def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[str, Any]]]:
     """A run of six steps that draws twice, judged by the exact law."""
     out = tmp_path_factory.mktemp("watched") / "run"
-    config = tiny(out, max_steps=6, network={"dropout": 0.1}, run=RUN | {"sample_every": 3, "judge": "oracle"})
-    return out, watched(config)
+    return out, watched(tiny(out, max_steps=6, **PARTS, run=RUN | {"sample_every": 3, "judge": "oracle"}))
 
 
 def test_a_training_does_not_notice_its_samples(whole: tuple[Path, list[dict[str, Any]]], tmp_path: Path) -> None:
-    plain = tiny(tmp_path / "plain", max_steps=6, network={"dropout": 0.1}, run=RUN)
+    plain = tiny(tmp_path / "plain", max_steps=6, **PARTS, run=RUN)
     train(plain, reporter=Reporter())
     assert weights(tmp_path / "plain", 6) == weights(whole[0], 6)
     assert losses(tmp_path / "plain") == losses(whole[0])
@@ -57,7 +57,7 @@ def test_the_figures_are_those_of_the_samples_of_the_averaged_weights(whole: tup
 
 
 def test_a_resumed_run_draws_the_same_samples(whole: tuple[Path, list[dict[str, Any]]], tmp_path: Path) -> None:
-    options: dict[str, Any] = {"network": {"dropout": 0.1}, "run": RUN | {"sample_every": 3, "judge": "oracle"}}
+    options: dict[str, Any] = PARTS | {"run": RUN | {"sample_every": 3, "judge": "oracle"}}
     first = watched(tiny(tmp_path / "run", max_steps=4, **options))
     lines = watched(tiny(tmp_path / "run", max_steps=6, **options), resume=True)
     assert len(first) == 1
@@ -73,16 +73,14 @@ def test_puzzles_are_completed_and_their_solve_rate_is_logged(tmp_path: Path) ->
 
 
 def test_samples_are_shown_in_tensorboard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("tensorboard")
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
+    tensorboard = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "text.txt").write_text("the loom weaves the warp and the weft\n" * 200)
     data = TextSource(path=str(tmp_path / "text.txt"), length=16)
     run = RUN | {"tensorboard": True, "sample_every": 2, "samples": 2}
     [line] = watched(tiny(tmp_path / "run", data=data, method="mdm", max_steps=2, run=run))
     assert all(isinstance(text, str) for text in line["samples"])
-    events = EventAccumulator(str(tmp_path / "run")).Reload()
+    events = tensorboard.EventAccumulator(str(tmp_path / "run")).Reload()
     assert events.Scalars("sample_entropy")[0].value == pytest.approx(line["sample_entropy"])
     assert line["samples"][0].split()[0] in str(events.Tensors("samples/text_summary")[0].tensor_proto.string_val[0])
 

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Column, Table
@@ -21,6 +22,9 @@ from tokenloom.training.loop import train
 from tokenloom.training.reporting import Reporter
 from tokenloom.training.sweep import members
 
+KEYS = ("per_token", "per_token_error")
+"""Figures of a validation that are compared."""
+
 
 def sweep(config: TrainConfig, workers: int, cluster: str) -> None:
     """Train every run of a sweep that is not finished, and print and write what each reached."""
@@ -37,7 +41,7 @@ def sweep(config: TrainConfig, workers: int, cluster: str) -> None:
     else:
         train_each(list(runs.values()))
     figures = {name: load_model(Path(run.out or "") / "model").about for name, run in runs.items()}
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"run": name, "steps": about.step, **{key: (about.validation or {}).get(key) for key in KEYS}}
         for name, about in figures.items()
     ]
@@ -48,9 +52,6 @@ def sweep(config: TrainConfig, workers: int, cluster: str) -> None:
         mark = " (lowest)" if row["per_token"] == best else ""
         table.add_row(row["run"], f"{row['steps']:,}", f"{row['per_token']:.4f} ± {row['per_token_error']:.4f}{mark}")
     Console(markup=False).print(table)
-
-
-KEYS = ("per_token", "per_token_error")
 
 
 def train_each(runs: Sequence[TrainConfig]) -> None:

@@ -230,7 +230,7 @@ class _Run:
         return figures
 
     def _observe(self, observe: Observe, step: int) -> None:
-        """Log samples, on the first rank: every step seeds what it draws, so none notices, and no failure ends a run."""
+        """Log samples, on the first rank: a step seeds what it draws, so none notices, and no failure ends a run."""
         if self.fabric.is_global_zero:
             with self.reporter.doing(f"step {step:,}: drawing samples"):
                 try:
