@@ -53,6 +53,8 @@ def test_the_command_trains_what_is_missing_and_says_what_was_best(tmp_path: Pat
     shell("train", *TINY, *FEW, "--sweep", "optimiser.lr=1e-3,1e-1", "--out", str(out))
     assert weights(out / "lr=1e-3", 2) == before
     assert [run["run"] for run in json.loads((out / "sweep.json").read_text())["runs"]] == ["lr=1e-3", "lr=1e-1"]
+    sweep = ["--sweep", "run.seed=1", "--out", str(out)]
+    assert "--workers must be at least 1, got 0" in shell.refusal("train", *TINY, *FEW, *sweep, "--workers", "0")
     assert "spread the runs of a --sweep" in shell.refusal("train", *TINY, *FEW, "--workers", "2")
 
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from tokenloom.cli.observing import observer_of
-from tokenloom.cli.ranks import ranks, spread
+from tokenloom.cli.ranks import check_workers, ranks, spread
 from tokenloom.models.checkpoint import checkpoints
 from tokenloom.models.store import load_model
 from tokenloom.support.files import check_writable, write_json
@@ -28,6 +28,7 @@ KEYS = ("per_token", "per_token_error")
 
 def sweep(config: TrainConfig, workers: int, cluster: str) -> None:
     """Train every run of a sweep that is not finished, and print and write what each reached."""
+    check_workers(workers, cluster)
     if ranks().count > 1:
         raise ValueError("a sweep starts its own processes; give --workers instead of torchrun")
     runs, folder = members(config), Path(resolve(config).out or "")
