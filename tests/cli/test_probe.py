@@ -49,6 +49,25 @@ def test_runs_are_compared_in_one_figure_and_a_hollow_one_reads_0(shell: Shell) 
     assert sorted(path.name for path in Path("plain/evaluation").iterdir()) == ["probe.json", "probe.png"]
 
 
+def test_the_states_of_samples_are_probed_drawn_and_kept(shell: Shell) -> None:
+    random_run("plain")
+    random_run("hollow", network={"kind": "hollow"})
+    printed = shell("probe", "plain", "hollow", *FAST, "--along-samples", "--steps", "4", "--seed", "5").out
+    assert "along samples" in printed
+    folder = Path("plain/evaluation")
+    found = json.loads((folder / "probe-along-samples.json").read_text())
+    assert [item["t"] for item in found["runs"]["plain"]] == [0.75, 0.25]
+    assert all(item["total_variation"] > 0 for item in found["runs"]["plain"])
+    assert all(item["total_variation"] == 0 for item in found["runs"]["hollow"])
+    assert found["settings"]["sampler"]["steps"] == 4
+    assert pixels(str(folder / "probe-along-samples.png"))[..., :3].std() > 0.01
+    lines = [json.loads(line) for line in (folder / "probe-samples-plain.jsonl").read_text().splitlines()]
+    drawn = shell.json("sample", "plain", "--num", "6", "--steps", "4", "--seed", "5")
+    assert [line["tokens"] for line in lines] == drawn["tokens"]
+    assert [state["t"] for state in lines[0]["states"]] == [0.75, 0.25]
+    assert "steps must be" in shell.refusal("probe", "plain", *FAST, "--along-samples", "--steps", "0")
+
+
 def test_digits_get_heat_maps() -> None:
     pytest.importorskip("sklearn", reason="scikit-learn is not installed")
     random_run("digits", data=DigitsSource())

@@ -5,6 +5,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +116,27 @@ def test_a_hub_name_offline_gets_a_sentence(monkeypatch: pytest.MonkeyPatch, tmp
         build_tokenizer("gtp2", ())
     for name in ("openwebtext", "ptb"):
         refused(f"the data set {name} .* could not be loaded", name, tmp_path, tokenizer="bytes")
+
+
+def test_a_streamed_data_set_is_read_up_to_its_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From a local copy: the first documents are held out, those that follow are trained on, the rest is not read."""
+    pytest.importorskip("datasets")
+    entry = replace(HUB["fineweb-edu"], config=None, streamed=(2, 3))
+    monkeypatch.setitem(HUB, "fineweb-edu", entry)
+    folder = tmp_path / entry.path
+    folder.mkdir(parents=True)
+    (folder / "train.jsonl").write_text("".join(f'{{"text": "{letter * 4}"}}\n' for letter in "abcdefg"))
+    dataset = load("fineweb-edu", tmp_path, length=5, tokenizer="bytes", hub_root=tmp_path)  # and the end of each
+    assert [row[:4] for row in dataset.decode(dataset.valid)] == ["aaaa", "bbbb"]
+    assert [row[:4] for row in dataset.decode(dataset.train)] == ["cccc", "dddd", "eeee"]
+
+
+def test_every_name_of_the_papers_data_is_known() -> None:
+    """And no two names, of the same repository, mean the same splits."""
+    names = {"wikitext2", "text8", "text8-crop", "scientific_papers/arxiv", "fineweb-edu", "lm1b", "openwebtext", "ptb"}
+    assert names <= HUB.keys()
+    assert len(set(HUB.values())) == len(HUB)
+    assert {name for name, entry in HUB.items() if entry.crop} == {"text8-crop"}
 
 
 def test_hub_data_sets_load_from_copies_of_their_repositories(tmp_path: Path) -> None:

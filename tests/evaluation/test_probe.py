@@ -11,7 +11,8 @@ import tokenloom as tl
 from tests import brute
 from tests.training.helpers import awake
 from tokenloom.data.markov import markov_chain
-from tokenloom.evaluation.probe import Effort, Sensitivity, leave_one_out_at, probe, spread_of, substitute
+from tokenloom.drawing.randomness import RowGenerators
+from tokenloom.evaluation.probe import Effort, Sensitivity, leave_one_out_at, probe, probe_along, spread_of, substitute
 from tokenloom.nn import DiT, HollowTransformer, Transformer, TransformerConfig
 from tokenloom.posteriors import Posterior
 
@@ -119,6 +120,37 @@ def test_the_same_seed_gives_the_same_states_to_two_models() -> None:
     assert first[0].total_variation_error > 0
 
 
+SAMPLER = tl.Sampler(steps=8)
+
+
+@pytest.mark.parametrize("predicts", [tl.LeaveOneOut, tl.Denoiser, tl.Score])
+def test_along_the_samples_of_an_oracle_the_probe_reads_0(predicts: type[Posterior]) -> None:
+    oracle = tl.MarkovOracle(*markov_chain(K, 1), L, tl.Uniform(K), predicts=predicts)
+    found = probe_along(oracle, SAMPLER, RowGenerators.spawn(3, 6), TIMES, Effort(3, K))
+    assert [result.t for result in found.results] == [0.875, 0.5, 0.125]  # in the order of the run, nearest to TIMES
+    assert all(0 <= result.divergence < 1e-10 and result.total_variation < 1e-10 for result in found.results)
+
+
+@pytest.mark.parametrize("sampler", [SAMPLER, tl.Sampler.parse("psi:kappa=0.5 + informed", steps=9, top_p=0.9)])
+def test_probing_changes_no_sample_and_probes_the_states_of_the_run(sampler: tl.Sampler) -> None:
+    model = random_model(DiT, tl.Uniform(K))
+    found = probe_along(model, sampler, RowGenerators.spawn(3, 6), (0.01, 1.0), Effort(2, 3))
+    steps = list(sampler.steps(model, 6, generator=RowGenerators.spawn(3, 6)))
+    assert torch.equal(found.tokens, steps[-1].tokens)
+    first, last = found.states
+    assert torch.equal(first, steps[0].before.tokens)
+    assert torch.equal(last, steps[-1].before.tokens)
+    assert [result.t for result in found.results] == [1.0, float(steps[-1].before.t[0])]
+    x_t = steps[-1].before
+    again = probe_along(model, sampler, RowGenerators.spawn(3, 6), (float(x_t.t[0]),), Effort(L, K)).results[0]
+    at = torch.arange(L).repeat(6)
+    choices = torch.arange(K).expand(6 * L, K)
+    varied = substitute(x_t, torch.arange(6).repeat_interleave(L), at, choices)
+    laws = leave_one_out_at(model, varied, at.repeat_interleave(K))
+    expected = spread_of(laws.view(-1, K, K)).mean(0)
+    assert (again.total_variation, again.divergence) == pytest.approx(tuple(expected.tolist()), rel=1e-4)
+
+
 def test_what_cannot_be_probed_gets_a_sentence(as_a_user: None) -> None:
     model, causal = random_model(DiT, tl.Uniform(K)), random_model(tl.nn.CausalTransformer, tl.LeftToRight(K))
     masked = random_model(DiT, tl.Masked(K), tl.Denoiser)
@@ -130,5 +162,8 @@ def test_what_cannot_be_probed_gets_a_sentence(as_a_user: None) -> None:
     ):
         with pytest.raises(ValueError, match=sentence):
             probe(probed, sequences(), (t,), given=given)
+    for probed, t, sentence in ((model, 0.0, "times must be in"), (causal, 0.5, "a causal network")):
+        with pytest.raises(ValueError, match=sentence):
+            probe_along(probed, SAMPLER, RowGenerators.spawn(0, 2), (t,))
     with pytest.raises(ValueError, match="substitutes must be at least 2, got 1"):
         Effort(substitutes=1)

@@ -3,15 +3,25 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import one_hot
 
 import tokenloom as tl
-from tokenloom.nn import CausalTransformer, DiT, HollowTransformer, Transformer, TransformerConfig
-from tokenloom.sudoku.network import grid_relations
+from tokenloom.nn import (
+    CausalTransformer,
+    DiT,
+    HollowTransformer,
+    Task,
+    Transformer,
+    TransformerConfig,
+    TransformerOptions,
+)
+from tokenloom.nn.conditioning import Fusion
+from tokenloom.sudoku.network import GridNetwork, grid_relations
 
 K, L = 7, 10
 SMALL = TransformerConfig(K, K, L, width=16, depth=2, heads=2, condition=8, dropout=0.0)
@@ -115,6 +125,42 @@ def test_absorbing_sequence_and_given_positions_are_seen() -> None:
     base = network(x, t, u, given)
     assert (network(x, t, x, given) - base).abs().max() > 1e-3
     assert (network(x, t, u, ~given) - base).abs().max() > 1e-3
+
+
+def fused(w: dict[str, Tensor], x: Tensor, u: Tensor, fusion: str) -> Tensor:
+    """Both fusions by their formulas, one sum of products per input."""
+    own = w["table.weight"] if fusion == "shared_mlp" else w["absorbing.weight"]
+    one_x, one_u, same = one_hot(x, K).double(), one_hot(u, K).double(), (x == u).double()
+
+    def linear(name: str) -> Tensor:
+        of_x, of_u, of_match = torch.split(w[f"{name}weight"], [SMALL.width, SMALL.width, 1], 1)
+        product = "blk,kd,hd->blh"
+        said = torch.einsum(product, one_x, w["table.weight"], of_x) + torch.einsum(product, one_u, own, of_u)
+        return said + torch.einsum("bl,hd->blh", same, of_match) + w[f"{name}bias"]
+
+    if fusion == "separate_linear":
+        return linear("mix.")
+    hidden = linear("mix.0.")
+    hidden = hidden / 2 * (1 + torch.tanh((2 / torch.pi) ** 0.5 * (hidden + 0.044715 * hidden**3)))
+    return torch.einsum("blh,dh->bld", hidden, w["mix.2.weight"]) + w["mix.2.bias"]
+
+
+@pytest.mark.parametrize("fusion", get_args(Fusion))
+def test_the_absorbing_sequence_is_fused_as_its_formula_says(fusion: Fusion) -> None:
+    embedding = awake(DiT(replace(SMALL, absorbing=True, fusion=fusion))).embedding
+    x = tokens()
+    u = torch.where(x % 2 == 0, x, (x + 1) % K)
+    assert (embedding(x, u, None) - fused(dict(embedding.state_dict()), x, u, fusion)).abs().max() < 1e-12
+
+
+def test_a_fusion_without_the_absorbing_sequence_or_in_a_grid_network_is_refused() -> None:
+    options = TransformerOptions(width=16, heads=2, fusion="separate_linear")
+    plain = Task(K, K, L)
+    with pytest.raises(ValueError, match="fusion separate_linear is for networks that read U; train with --method"):
+        options.build(plain)
+    assert isinstance(options.build(replace(plain, absorbing=True)), DiT)
+    with pytest.raises(ValueError, match="a grid network reads U as flags"):
+        GridNetwork(replace(GRID, absorbing=True, fusion="separate_linear"), grid_relations(4))
 
 
 def test_relations_decide_who_is_heard() -> None:

@@ -12,10 +12,10 @@ from torch import Tensor
 import tokenloom as tl
 from tests.cli.helpers import Shell
 from tokenloom.samplers.options import SamplerOptions
-from tokenloom.sudoku.data import SudokuSource
+from tokenloom.sudoku.data import SudokuSource, random_grids
 from tokenloom.sudoku.difficulty import DEEP
 from tokenloom.sudoku.evaluate_task import GIVENS, solve_rate, wilson
-from tokenloom.sudoku.puzzles import Puzzles
+from tokenloom.sudoku.puzzles import Puzzles, violations
 from tokenloom.sudoku.solver import BLANK
 from tokenloom.sudoku.solving import obeys
 
@@ -36,6 +36,28 @@ def test_a_solution_obeys_every_rule_and_keeps_the_givens() -> None:
     assert obeys(OTHER, puzzle([0])).tolist() == [False], "a given is changed"
     broken = SOLUTION + torch.eye(16, dtype=torch.long)  # the next digit in one cell, or a mask where there is none
     assert not obeys(torch.cat([broken, broken % 4]), puzzle([]).expand(32, -1)).any()
+
+
+def surplus(grid: list[int], side: int, height: int, width: int) -> int:
+    """The digits that are once too often, unit by unit."""
+    rows = [[(row, column) for column in range(side)] for row in range(side)]
+    columns = [[(row, column) for row in range(side)] for column in range(side)]
+    corners = [(top, left) for top in range(0, side, height) for left in range(0, side, width)]
+    boxes = [[(top + i, left + j) for i in range(height) for j in range(width)] for top, left in corners]
+    held = [[grid[row * side + column] for row, column in unit] for unit in (*rows, *columns, *boxes)]
+    return sum(max(0, digits.count(digit) - 1) for digits in held for digit in range(side))
+
+
+@pytest.mark.parametrize(("side", "box"), [(4, (2, 2)), (6, (2, 3)), (9, (3, 3))])
+def test_violations_count_every_digit_that_is_once_too_often(side: int, box: tuple[int, int]) -> None:
+    grids = torch.randint(0, side, (20, side * side), generator=torch.Generator().manual_seed(side))
+    grids = torch.cat([grids, torch.zeros(1, side * side, dtype=torch.long)])  # one digit everywhere
+    assert violations(grids, side).tolist() == [surplus(grid, side, *box) for grid in grids.tolist()]
+    assert violations(grids[-1:], side).item() == 3 * side * (side - 1)
+    solved = random_grids(side, 3, seed=1).long()
+    assert violations(solved, side).tolist() == [0, 0, 0]
+    solved[:, 0] = side  # a mask
+    assert violations(solved, side).tolist() == [3, 3, 3]
 
 
 def test_wilson_interval_by_hand() -> None:
@@ -61,9 +83,11 @@ def test_a_model_that_knows_the_solution_solves_and_one_that_guesses_does_not(gu
     assert found.by_givens == dict.fromkeys(range(6), (1.0, 1))
     assert found.by_difficulty == {DEEP: (1.0, 6)}  # so few givens leave several solutions
     assert 1 < found.evaluations <= 4  # the sampler alone: it does not stop where it could
+    assert found.violations == 0
     guessed = solve_rate("blind", guesser, puzzles, SamplerOptions(steps=4))
     assert guessed.solve_rate == 0.0
     assert 0 < guessed.cell_accuracy < 0.6
+    assert 3 < guessed.violations < 30
     assert guessed.error == pytest.approx(wilson(0, 6)[1] / (2 * 1.96))
     with pytest.raises(ValueError, match="side 4, but the model solves side 5"):
         solve_rate("wrong", tl.DiffusionModel(knows, tl.Masked(5), predicts=tl.Denoiser), puzzles, SamplerOptions())

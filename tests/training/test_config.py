@@ -116,6 +116,12 @@ def test_a_config_of_another_kind_gets_a_sentence(option: str, value: Any, sente
         ({"optimiser": {"batch": 0}}, "--optimiser.batch must be at least 1, got 0"),
         ({"optimiser": {"accumulate": 0}}, "--optimiser.accumulate must be at least 1, got 0"),
         ({"optimiser": {"warmup": -1}}, "--optimiser.warmup must be at least 0, got -1"),
+        ({"optimiser": {"halve_every": 0}}, "--optimiser.halve-every must be at least 1, got 0"),
+        ({"optimiser": {"weight_decay": -0.1}}, "--optimiser.weight-decay must be in [0, inf), got -0.1"),
+        (
+            {"optimiser": {"lr": 0.1, "final_lr": 0.2}},
+            "--optimiser.final-lr must be at most --optimiser.lr, 0.1, got 0.2",
+        ),
         ({"network": {"width": 0}}, "--network.width must be at least 1, got 0"),
         ({"network": {"dropout": 1.0}}, "--network.dropout must be in [0, 1), got 1"),
         ({"data": {"rows": 1}}, "--data.rows must be at least 2, got 1"),

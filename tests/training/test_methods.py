@@ -45,6 +45,18 @@ def test_every_noise_under_every_coupling_is_trained_with_finite_figures_and_sam
     assert torch.tensor(drawn["tokens"]).shape == (2, 8)
 
 
+def test_a_fusion_is_trained_by_its_option_saved_and_sampled(tmp_path: Path, shell: Shell) -> None:
+    run = tmp_path / "run"
+    option = ["--network.fusion", "separate_linear"]
+    assert "is for networks that read U" in shell.refusal("train", *TINY, *FEW, *option, "--out", str(run))
+    shell("train", *TINY, *FEW, *option, "--method", "audm", "--out", str(run))
+    model = tl.load(run / "best")
+    assert isinstance(model.network, tl.nn.DiT)
+    assert model.network.config.fusion == "separate_linear"
+    drawn = shell.json("sample", str(run), "--num", "2", "--steps", "4", "--sampler", "reaudm")
+    assert torch.tensor(drawn["tokens"]).shape == (2, 8)
+
+
 UNIGRAM = [f"{name}:noise=unigram" for name in ("udm", "audm", "max-coupling", "transition-times")]
 PLAIN = ["udm", "mdm", "mdm:mask_id=2", "audm", "max-coupling", "hybrid:p_uniform=0.25", "ar", "transition-times"]
 PLAIN += ["audm:noise=mask", "max-coupling:noise=mask,mask_id=2", "transition-times:noise=mask"]

@@ -14,18 +14,20 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from tokenloom import __version__
+from tokenloom.cli.entries import entry_of
 from tokenloom.cli.ranks import ranks
 from tokenloom.cli.registry import COMMANDS, factory, read_ahead
 from tokenloom.evaluation.causal_lm import is_causal_lm, load_causal_lm
 from tokenloom.evaluation.harness import HarnessOptions, evaluate_tasks
 from tokenloom.evaluation.held_out import Fingerprint
+from tokenloom.evaluation.tables import SUFFIX, Entry, Format, Unit, grouped, render
 from tokenloom.evaluation.tasks import TASKS, EvaluationTask
 from tokenloom.evaluation.zero_shot import Cell, Progress, Settings, score_language_model, score_run
 from tokenloom.models.opening import Run, Weights, named, open_runs, placed
 from tokenloom.models.store import model_folder
 from tokenloom.objectives.likelihood import Workers
 from tokenloom.support.display import Display
-from tokenloom.support.files import check_writable, write_json
+from tokenloom.support.files import check_writable, write_json, write_text
 
 Results = dict[str, dict[str, Cell]]  # row name -> column name -> figure
 
@@ -61,6 +63,11 @@ class Likelihoods(Measured):
     """Averaged weights, the raw ones of the newest checkpoint, or both."""
     compile: bool = False
     """Compile the network first (torch.compile), which takes up to a minute; for long runs on a GPU."""
+    table: Format | None = None
+    """Print a table for a paper instead: a row per config, the mean over its seeds ± their spread, the best in bold.
+    It is also written to --out."""
+    unit: Unit = "perplexity"
+    """The figure of --table."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +89,7 @@ class Subject:
     name: str
     folder: Path
     provenance: dict[str, Any]
+    entry: Entry
     score: Callable[[str | None, Settings, Progress], Cell]
 
 
@@ -113,20 +121,31 @@ def evaluate(config: Annotated[Likelihoods, tyro.conf.arg(name="")]) -> None:
         check_writable(folder)
     if settings.length is None and opened:
         settings = replace(settings, length=opened[0].length)
+    if config.table is not None:
+        grouped([subject.entry for subject in subjects])
     with mine.together():
-        _score_all(subjects, config.data, settings, display, mine.first)
+        results = _score_all(subjects, config, settings, display, mine.first)
+    if config.table is not None and mine.first:
+        entries = [replace(subject.entry, cells=results[subject.row]) for subject in subjects]
+        text = render(entries, config.table, config.unit)
+        print(text, end="")  # rich would wrap it
+        if config.out is not None:
+            path = Path(config.out) / f"table.{SUFFIX[config.table]}"
+            write_text(path, text)
+            display.console.print(str(path), style="dim", highlight=False, soft_wrap=True)
 
 
 def _of_run(run: Run, workers: Workers) -> Subject:
     step = "" if run.model.about.step is None else f", step {run.model.about.step:,}"
     row, score = f"{run.name} ({run.weights}{step})", partial(score_run, run, workers)
-    return Subject(row, f"{run.name}-{run.weights}", run.results, run.provenance(), score)
+    return Subject(row, f"{run.name}-{run.weights}", run.results, run.provenance(), entry_of(run), score)
 
 
 def _of_language_model(name: str) -> Subject:
     model = load_causal_lm(name)
     about, score = {"tokenloom": __version__, "model": model.name}, partial(score_language_model, model)
-    return Subject(f"{model.name} (causal language model)", model.name, Path("evaluation"), about, score)
+    entry = Entry(model.name, (model.name, "-", "next token"), {"name": model.name}, None)
+    return Subject(f"{model.name} (causal language model)", model.name, Path("evaluation"), about, entry, score)
 
 
 def _task_command(kind: type[EvaluationTask]) -> Callable[..., None]:
@@ -159,9 +178,11 @@ def evaluate_on_tasks(config: Annotated[HarnessTasks, tyro.conf.arg(name="")]) -
         console.print(str(path), style="dim", highlight=False, soft_wrap=True)
 
 
-def _score_all(subjects: list[Subject], data: Sequence[str], settings: Settings, display: Display, first: bool) -> None:
+def _score_all(
+    subjects: list[Subject], config: Likelihoods, settings: Settings, display: Display, first: bool
+) -> Results:
     """Write every figure as soon as it is known, and print the tables at the end; only the first process speaks."""
-    results: Results = {}
+    data, results = config.data, Results()
     written: list[Path] = []
     pairs = [(subject, source) for subject in subjects for source in data or (None,)]
     with display.status("evaluating"):
@@ -175,7 +196,7 @@ def _score_all(subjects: list[Subject], data: Sequence[str], settings: Settings,
                 name = re.sub(r"[^\w.-]+", "-", f"likelihood-{subject.name}-{column}")
                 record = {"provenance": subject.provenance, "settings": asdict(settings)} | cell.record()
                 written.append(write_json(subject.folder / f"{name}.json", record))
-    console = Console(quiet=not first, markup=False)
+    console = Console(quiet=not first, markup=False, stderr=config.table is not None)
     console.print(figures_table(results))
     console.print(data_table(results))
     notes = dict.fromkeys(note for row in results.values() for cell in row.values() for note in cell.held.data.notes)
@@ -183,6 +204,7 @@ def _score_all(subjects: list[Subject], data: Sequence[str], settings: Settings,
         console.print(note, highlight=False, soft_wrap=True)
     for path in written:
         console.print(str(path), style="dim", highlight=False, soft_wrap=True)
+    return results
 
 
 def column_name(source: str, sources: Sequence[str]) -> str:

@@ -1,7 +1,6 @@
 """`tokenloom frontier`: generative perplexity against entropy, over settings and models, resumable."""
 
 import math
-import shutil
 from collections.abc import Sequence
 from functools import partial
 from importlib.util import find_spec
@@ -13,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Column, Table
 
-from tokenloom.cli.ranks import ranks, spread
+from tokenloom.cli.ranks import check_workers, ranks, spread
 from tokenloom.cli.registry import COMMANDS
 from tokenloom.evaluation.frontier import Sweep, curves, data_entropy, matched, warnings, write_table
 from tokenloom.evaluation.plots import INK, canvas, line_style
@@ -40,10 +39,7 @@ def frontier(
         workers: Processes (or Slurm jobs) to spread the points over.
         cluster: Where the processes run.
     """
-    if workers < 1:
-        raise ValueError(f"--workers must be at least 1, got {workers}")
-    if cluster == "slurm" and shutil.which("srun") is None:
-        raise ValueError("--cluster slurm needs Slurm's srun, which is not found on this machine; use --cluster local")
+    check_workers(workers, cluster)
     mine = ranks()
     points, console = sweep.points(), Console(quiet=not mine.first)
     display = Display(Console(stderr=True, quiet=not mine.first))

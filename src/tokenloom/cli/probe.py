@@ -1,5 +1,6 @@
 """`tokenloom probe`: how much a prediction still depends on the token it should not see."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -14,13 +15,15 @@ from torch import Tensor
 
 from tokenloom.cli.registry import COMMANDS
 from tokenloom.data.base import decoder_of
+from tokenloom.drawing.randomness import RowGenerators
 from tokenloom.evaluation.held_out import HeldOut, held_out
 from tokenloom.evaluation.plots import band, canvas
-from tokenloom.evaluation.probe import Effort, Sensitivity, check_probed, posterior_maps, probe
+from tokenloom.evaluation.probe import Along, Effort, Sensitivity, check_probed, posterior_maps, probe, probe_along
 from tokenloom.models.opening import Run, Weights, open_runs
+from tokenloom.samplers.options import SamplerOptions
 from tokenloom.support.display import Display
 from tokenloom.support.extras import optional
-from tokenloom.support.files import check_writable, write_json
+from tokenloom.support.files import check_writable, write_json, write_text
 
 TIMES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 SHOWN = (0.2, 0.5, 0.8)  # times of the heat maps
@@ -37,6 +40,8 @@ def probe_command(
     weights: Weights = "ema",
     seed: int = 0,
     out: Path | None = None,
+    along_samples: bool = False,
+    sampling: Annotated[SamplerOptions, tyro.conf.arg(name="")] = SamplerOptions(),  # noqa: B008
 ) -> None:
     """Compare runs by the leave-one-out probe: change a token, keep the rest, and watch its own prediction.
 
@@ -50,12 +55,17 @@ def probe_command(
         weights: Averaged weights, or the raw ones of the newest checkpoint.
         seed: Seed of the noise and of the choice of positions and substitutes.
         out: Folder for figures and numbers; by default evaluation/ in the first run.
+        along_samples: Also draw as many samples (those of `tokenloom sample` with this seed), probe the states that
+            they pass through, at the steps nearest to the times, and keep them.
     """
     display, console = Display(), Console(markup=False)
     with display.status("loading"):
         opened = open_runs(runs, weights)
     for run in opened:
         check_probed(run.model)
+        if along_samples:
+            sampling.check_memory(run.model, sequences, sequences)
+            sampling.sampler_value().steps(run.model, 0)  # a run of no sequence makes all its checks
     folder = opened[0].results if out is None else out
     check_writable(folder)
     optional("matplotlib", "evaluate")
@@ -80,8 +90,36 @@ def probe_command(
     for run, source in pairs:
         written += _heat_maps(run, source, folder, seed)
     console.print(probe_table(found))
+    if along_samples:
+        along: dict[str, Along] = {}
+        with display.status("sampling"):
+            for number, run in enumerate(opened):
+                show = display.part(f"sampling from {run.name}", number, len(opened))
+                rows = RowGenerators.spawn(seed, sequences, run.model.device or "cpu")
+                generator = torch.Generator().manual_seed(seed)
+                sampler = sampling.sampler_value()
+                along[run.name] = probe_along(run.model, sampler, rows, times, effort, generator, show)
+        results = {name: item.results for name, item in along.items()}
+        record |= {"settings": settings | asdict(effort) | {"sampler": sampling.sampler_value().record()}}
+        record |= {"runs": {name: [asdict(item) for item in items] for name, items in results.items()}}
+        both = {f"{name}, along samples": items for name, items in results.items()}
+        both |= {f"{name}, noised data": items for name, items in found.items()}
+        written.append(draw_probe(both, folder / "probe-along-samples.png"))
+        written.append(write_json(folder / "probe-along-samples.json", record))
+        written += [_keep(run, along[run.name], folder) for run in opened]
+        console.print(probe_table(results, "along samples"))
     for line in (*(f"{run} on {name}" for run, name in names.items()), *written):
         console.print(str(line), style="dim", highlight=False, soft_wrap=True)
+
+
+def _keep(run: Run, along: Along, folder: Path) -> Path:
+    """Write the samples and the states that were probed, one JSON line per sample."""
+    decoder, at = decoder_of(run.model), [result.t for result in along.results]
+    lines = []
+    for row, ids in enumerate(along.tokens.tolist()):
+        states = [{"t": t, "tokens": state[row].tolist()} for t, state in zip(at, along.states, strict=True)]
+        lines.append(json.dumps({"row": row, "sample": decoder.shown(ids), "tokens": ids, "states": states}))
+    return write_text(folder / f"probe-samples-{run.name.replace('/', '-')}.jsonl", "\n".join([*lines, ""]))
 
 
 def _heat_maps(run: Run, source: HeldOut, folder: Path, seed: int) -> list[Path]:
@@ -135,12 +173,12 @@ def draw_heat_maps(maps: Float[Tensor, "4 times side side"], times: Sequence[flo
     return path
 
 
-def probe_table(found: Results) -> Table:
+def probe_table(found: Results, states: str = "noised data") -> Table:
     """Return a table of total variation, one column per run and one row per time."""
-    title = "Total variation to the mean over substitutes (0 = leave-one-out)"
+    title = f"Total variation to the mean over substitutes (0 = leave-one-out), {states}"
     runs = (Column(name, justify="right", overflow="fold") for name in found)
     table = Table(Column("t", justify="right"), *runs, title=title, title_justify="left")
     for at_time in zip(*found.values(), strict=True):
         cells = (f"{item.total_variation:.4f} ± {item.total_variation_error:.4f}" for item in at_time)
-        table.add_row(f"{at_time[0].t:g}", *cells)
+        table.add_row(f"{at_time[0].t:.4g}", *cells)
     return table

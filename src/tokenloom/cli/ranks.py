@@ -7,6 +7,7 @@ a seed of its own, so the result is the same for any number of processes.
 
 import datetime
 import os
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -74,6 +75,14 @@ def ranks() -> Ranks:
     if rank >= count:
         raise ValueError(f"RANK must be in 0..{count - 1}, got {rank}; start processes with torchrun")
     return Ranks(rank, count)
+
+
+def check_workers(workers: int, cluster: str) -> None:
+    """Raise unless `spread` can start so many workers."""
+    if workers < 1:
+        raise ValueError(f"--workers must be at least 1, got {workers}")
+    if cluster == "slurm" and shutil.which("srun") is None:
+        raise ValueError("--cluster slurm needs Slurm's srun, which is not found on this machine; use --cluster local")
 
 
 def spread(work: Work, items: Sequence[Any], jobs: Path, workers: int, cluster: str) -> list[Any]:

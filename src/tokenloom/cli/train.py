@@ -6,14 +6,16 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import tyro
 from rich.console import Console
 from rich.table import Table
 
+from tokenloom.cli.observing import observer_of
 from tokenloom.cli.ranks import ranks
 from tokenloom.cli.registry import COMMANDS, factory, read_ahead
+from tokenloom.cli.sweeping import sweep
 from tokenloom.data.base import SOURCES
 from tokenloom.nn.base import NETWORKS
 from tokenloom.support.words import counted
@@ -36,24 +38,34 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
         settings: Annotated[TrainConfig, tyro.conf.arg(name="")] = default,
         config: str | None = None,
         resume: str | None = None,
+        workers: int = 1,
+        cluster: Literal["local", "slurm"] = "local",
     ) -> None:
         """Train a model: a recipe, a method, and whatever you override.
 
         Args:
             config: A file whose settings are the defaults, such as config.json of another run.
             resume: The folder of a run to resume at its newest checkpoint.
+            workers: Processes (or Slurm jobs) to spread the runs of a --sweep over.
+            cluster: Where these processes run.
         """
         given = [argument.partition("=")[0][2:].replace("-", "_") for argument in args if argument.startswith("--")]
         ignored = next((name for name in given if name.startswith("network.")), None)
         if ignored is not None and settings.begin is not None:
             raise ValueError(f"--{ignored} changes nothing with --from, whose network is the model's; leave it out")
-        resolved = resolve(replace(settings, fit=tuple(name for name in settings.fit if name not in given)))
+        chosen = replace(settings, fit=tuple(name for name in settings.fit if name not in given))
+        if settings.sweep and resume is None:
+            sweep(chosen, workers, cluster)
+            return
+        if workers != 1 or cluster != "local":
+            raise ValueError("--workers and --cluster spread the runs of a --sweep; name the options that it varies")
+        resolved = resolve(chosen)
         folder, first = Path(resolved.out or ""), ranks().first
         reporter = Reporter(quiet=not first)
         if resume is None:
             check_free(folder)
         try:
-            result = run_training(resolved, resume is not None, reporter)
+            result = run_training(resolved, resume is not None, reporter, observer_of(resolved) if first else None)
         finally:
             with suppress(OSError):
                 folder.rmdir()  # only an empty folder can be removed: a run that never began

@@ -50,6 +50,8 @@ class Dataset:
     """The exact entropy in nats per token, where it is known."""
     given: float = 0.0
     """The share of training rows with given positions (`given_positions`), so that a model learns to complete."""
+    crop: bool = False
+    """Shift every training row by 0..L-1 tokens, drawn anew at each visit; the rows are one stream, cut every L."""
     notes: tuple[str, ...] = ()
     """Sentences on how the data differs from its source."""
 
@@ -80,7 +82,13 @@ class Dataset:
         """Return rows of a split as int64, and the positions that are given; a subclass may augment training rows."""
         some = split == "train" and self.given > 0  # held-out rows have none: a bound is that of whole sequences
         given = given_positions(len(rows), self.length, self.given, generator) if some else None
+        if self.crop and split == "train":
+            return cropped(self.train, rows, generator), given
         return take(getattr(self, split), rows), given
+
+    def grades(self, samples: Tokens) -> dict[str, float]:
+        """Return figures of samples that this kind of data alone knows, by their names."""
+        return {}
 
     def characters(self, rows: Tokens) -> int | None:
         """Count the characters that the rows spell, ends of documents left out; None for data that is not text."""
@@ -164,6 +172,13 @@ def given_positions(rows: int, length: int, share: float, generator: Generator) 
     position = torch.arange(length)
     outside = (position < torch.minimum(i, j)) | (position > torch.maximum(i, j))
     return torch.logical_and(some < share, outside)
+
+
+def cropped(table: Tensor, rows: Tensor, generator: Generator) -> Tokens:
+    """Return rows of a table that is a stream cut into rows, each as much later as drawn, but within the stream."""
+    (count, length), stream = table.shape, table.reshape(-1)
+    first = rows * length + torch.randint(length, (len(rows),), generator=generator)
+    return stream[first.clamp(max=(count - 1) * length)[:, None] + torch.arange(length)].to(torch.int64)
 
 
 def take(table: Tensor, index: Tensor) -> Tokens:

@@ -48,17 +48,29 @@ class HubText:
     exported: bool = False
     detokeniser: Detokeniser = "none"
     """The one that the field applies before it scores the data set."""
+    crop: bool = False
+    """Train on rows from anywhere in the text (`Dataset.crop`)."""
+    streamed: tuple[int, int] | None = None
+    """Of a set that nobody downloads whole: the documents at its beginning that are held out, and how many follow to
+    train on.  They are read from the Hub twice, for their checksum and for their tokens."""
 
 
 HUB = {
     "lm1b": HubText("billion-word-benchmark/lm1b", "plain_text", valid="test", exported=True, detokeniser="lm1b"),
     "openwebtext": HubText("Skylion007/openwebtext", train="train[:-100000]", valid="train[-100000:]"),
     "wikitext": HubText("Salesforce/wikitext", "wikitext-103-raw-v1", detokeniser="wikitext"),
+    "wikitext2": HubText("Salesforce/wikitext", "wikitext-2-raw-v1", detokeniser="wikitext"),
+    "text8": HubText("afmck/text8"),
+    "text8-crop": HubText("afmck/text8", crop=True),
+    "fineweb-edu": HubText("HuggingFaceFW/fineweb-edu", "sample-10BT", valid="train", streamed=(10_000, 1_000_000)),
     "ptb": HubText("ptb-text-only/ptb_text_only", "penn_treebank", "sentence", exported=True, detokeniser="ptb"),
     "ag_news": HubText("fancyzhx/ag_news", valid="test"),
     "lambada": HubText("cimec/lambada", detokeniser="lambada"),
     "scientific_papers/pubmed": HubText(
         "armanc/scientific_papers", "pubmed", "article", exported=True, detokeniser="scientific_papers"
+    ),
+    "scientific_papers/arxiv": HubText(
+        "armanc/scientific_papers", "arxiv", "article", exported=True, detokeniser="scientific_papers"
     ),
 }
 
@@ -104,13 +116,18 @@ def hub_corpus(name: str, split: str, title: str, directory: Path, hub_root: Pat
     config = None if entry.exported else entry.config
     try:
         with hub_or_cache(local=hub_root is not None):
-            table = library.load_dataset(path, config, data_files=files, split=part, revision=revision, cache_dir=cache)
+            where = {"data_files": files, "split": part, "revision": revision, "cache_dir": cache}
+            table = library.load_dataset(path, config, **where, streaming=entry.streamed is not None)
     except Exception as error:
         reason = " ".join(str(error).split())[:200]
         raise ValueError(
             f"the data set {name} ({path}, split {part}) could not be loaded with datasets.load_dataset "
             f"({type(error).__name__}: {reason}); go online once, or give a local copy as hub_root or as files"
         ) from error
+
+    if entry.streamed is not None:
+        held, trained = entry.streamed
+        table = table.skip(held).take(trained) if split == "train" else table.take(held)
 
     def read() -> Iterator[str]:
         for batch in table.select_columns([entry.field]).iter(batch_size=1000):

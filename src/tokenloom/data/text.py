@@ -50,6 +50,8 @@ class TextSource(Source):
     """Undo the tokenisation in which an evaluation set is distributed, such as ` , ` and ` @-@ ` in wikitext."""
     unknown: Unknown = "error"
     """Characters that the tokenizer does not know: an error, or dropped from the text."""
+    crop: bool = False
+    """Shift every training row by a random number of tokens, anew at each visit (packing wrap); text8-crop does."""
     given: float | None = None
     """The share of training rows with a given beginning, or with all given but a span, so that prompts are honoured;
     a quarter unless --method ar or the model of --from has no use for it."""
@@ -62,9 +64,17 @@ class TextSource(Source):
     def load(self) -> Dataset:
         if self.path is None:
             raise ValueError("text needs --data.path: a file, a folder or a Hub name such as lm1b")
-        how = self.tokenizer, self.length, self.packing, self.detokeniser
+        how, crop = (self.tokenizer, self.length, self.packing, self.detokeniser), self._crops
         found = load_text(self.path, self.valid_path, *how, unknown=self.unknown)
-        return replace(found, given=self.given or 0.0)
+        return replace(found, given=self.given or 0.0, crop=crop)
+
+    @property
+    def _crops(self) -> bool:
+        """Whether rows are cropped, by the option or by the name of the data."""
+        crop = self.crop or (self.path is not None and is_hub(self.path) and HUB[self.path].crop)
+        if crop and self.packing != "wrap":
+            raise ValueError(f"--data.crop cuts rows anywhere, which --data.packing {self.packing} does not; use wrap")
+        return crop
 
     def outline(self) -> Outline:
         return replace(super().outline(), given=bool(self.given))

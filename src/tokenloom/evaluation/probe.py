@@ -7,6 +7,9 @@ the mean nu = (1/C) sum_y nu_y over the substitutes:
     total variation   (1/C) sum_y (1/2) sum_k |nu_y(k) - nu(k)|
     divergence        (1/C) sum_y KL(nu_y || nu), in nats: what a uniform y tells about the prediction, at most log C.
 
+The states x_t are held-out data, noised (`probe`), or those that a sampler passes through (`probe_along`), which differ
+wherever the samples do not have the law of the data.
+
 Both are 0 for a hollow network and for exact posteriors.  Any other value is a network that has not reached its
 optimum.  A sequence is the independent unit of the standard errors; its positions are averaged first.
 """
@@ -14,17 +17,19 @@ optimum.  A sequence is the independent unit of the standard errors; its positio
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
 from tokenloom.drawing.chunks import chunks
-from tokenloom.drawing.randomness import uniform
+from tokenloom.drawing.randomness import RowGenerators, uniform
 from tokenloom.models.evaluating import evaluating
 from tokenloom.models.protocol import Model
 from tokenloom.objectives.grouped_ratio import grouped_ratio
 from tokenloom.posteriors import Denoiser, LeaveOneOut, convert_at
+from tokenloom.samplers.sampler import Sampler
 from tokenloom.state import Noisy
 from tokenloom.support.checks import check_least
 from tokenloom.types import Flags, Tokens
@@ -68,23 +73,70 @@ def probe(
 ) -> tuple[Sensitivity, ...]:
     """Measure the dependence of each position's leave-one-out prediction on its own token, at each of some times."""
     check_probed(model)
-    if not times or not all(math.isfinite(t) and 0 < t <= 1 for t in times):
-        raise ValueError(f"times must be in (0, 1], as a token at t = 0 reveals itself, got {list(times)}")
+    check_times(times)
     if given is not None and bool(given.all(-1).any()):
         raise ValueError("a sequence with every position given has none to probe; leave some positions free")
     if not len(x_0):
         raise ValueError("x_0 holds no sequence; there is nothing to probe")
     results = []
-    ones = torch.ones(len(x_0), dtype=torch.float64)
     with evaluating(model):
         for t in times:
             time = torch.full((len(x_0),), t, dtype=torch.float64, device=x_0.device)
             noisy = model.process.corrupt(x_0, time, generator, given)
-            found = _sensitivities(model, noisy, effort, generator).cpu()
-            variation, divergence = (grouped_ratio(column, ones, 1) for column in found.unbind(-1))
-            results.append(Sensitivity(t, *variation, *divergence))
+            results.append(_sensitivity(model, noisy, effort, generator))
             on_progress(len(results) / len(times))
     return tuple(results)
+
+
+class Along(NamedTuple):
+    """The measures at some states of sampling runs, those states, and the samples."""
+
+    results: tuple[Sensitivity, ...]
+    states: tuple[Tokens, ...]
+    tokens: Tokens
+
+
+@torch.inference_mode()
+def probe_along(
+    model: Model,
+    sampler: Sampler,
+    randomness: RowGenerators,
+    times: Sequence[float],
+    effort: Effort = Effort(),  # noqa: B008
+    generator: Generator | None = None,
+    on_progress: Callable[[float], object] = lambda share: None,
+) -> Along:
+    """Draw one sample per generator of `randomness` and probe the states nearest to the times; the samples do not know.
+
+    The `generator` chooses positions and substitutes, and those alone.
+    """
+    check_probed(model)
+    check_times(times)
+    steps = sampler.steps(model, len(randomness.rows), generator=randomness)
+    grid = sampler.times()[:-1]  # a step starts at each of them
+    wanted = {int((grid - t).abs().argmin()) + 1 for t in times}
+    results, states = [], []
+    with evaluating(model):
+        for step in steps:
+            if step.index in wanted:
+                noisy = step.before.to(torch.device("cpu"))
+                results.append(_sensitivity(model, noisy, effort, generator))
+                states.append(noisy.tokens)
+            on_progress(step.index / step.count)
+    return Along(tuple(results), tuple(states), steps.samples.tokens.cpu())
+
+
+def _sensitivity(model: Model, noisy: Noisy, effort: Effort, generator: Generator | None) -> Sensitivity:
+    found = _sensitivities(model, noisy, effort, generator).cpu()
+    ones = torch.ones(len(found), dtype=torch.float64)
+    variation, divergence = (grouped_ratio(column, ones, 1) for column in found.unbind(-1))
+    return Sensitivity(float(noisy.t[0]), *variation, *divergence)
+
+
+def check_times(times: Sequence[float]) -> None:
+    """Raise unless there are times, all of them in (0, 1]."""
+    if not times or not all(math.isfinite(t) and 0 < t <= 1 for t in times):
+        raise ValueError(f"times must be in (0, 1], as a token at t = 0 reveals itself, got {list(times)}")
 
 
 def _sensitivities(model: Model, noisy: Noisy, effort: Effort, generator: Generator | None) -> Float[Tensor, "batch 2"]:

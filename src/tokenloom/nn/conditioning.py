@@ -1,5 +1,10 @@
 r"""The inputs of a transformer: tokens with the time, U and given positions, or with the evidence of each token.
 
+The absorbing sequence U is fused with the tokens at the input, as v = [e(x_t), e'(U), 1{x_t = U}]:
+
+    shared_mlp        e' = e, and W_2 gelu(W_0 v + b_0) + b_2 with 4 width hidden units: the text of the paper
+    separate_linear   e' is a table of its own, and W v + b: the default of the paper's code
+
 The evidence is one number a in [0, inf] per position, and nothing of time, noise law or givens.  A network reads
 
     phi_c(a) = (1 - e^{-a}) sigmoid(a - c),      c = 0, 1.5, ..., 21,
@@ -10,6 +15,7 @@ position is multiplied with a gate that is linear in phi, so at a = 0 nothing of
 """
 
 import math
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -19,6 +25,7 @@ from torch import Tensor, nn
 from tokenloom.nn.base import Hidden
 from tokenloom.types import Flags, PerPosition, PerRow, Tokens
 
+Fusion = Literal["shared_mlp", "separate_linear"]
 FREQUENCIES = 128
 FEATURES, SPACING = 15, 1.5  # the number of centres c and the distance between them
 
@@ -40,22 +47,27 @@ class TimeEmbedding(nn.Module):
 
 
 class TokenEmbedding(nn.Module):
-    """Tokens, given positions, and U in the same table: [e(x_t), e(U), x_t = U] through an MLP, hidden size 4 width."""
+    """Tokens, given positions, and U by a `fusion` (None without it)."""
 
-    def __init__(self, num_states: int, width: int, absorbing: bool, given: bool) -> None:
+    def __init__(self, num_states: int, width: int, fusion: Fusion | None, given: bool) -> None:
         super().__init__()
         self.table = nn.Embedding(num_states, width)
         nn.init.normal_(self.table.weight, std=0.02)
-        self.mix = None
-        if absorbing:
+        self.absorbing: nn.Embedding | None = None
+        self.mix: nn.Module | None = None
+        if fusion == "shared_mlp":
             self.mix = nn.Sequential(nn.Linear(2 * width + 1, 4 * width), nn.GELU("tanh"), nn.Linear(4 * width, width))
+        elif fusion == "separate_linear":
+            self.absorbing, self.mix = nn.Embedding(num_states, width), nn.Linear(2 * width + 1, width)
+            nn.init.normal_(self.absorbing.weight, std=0.02)
         self.given = nn.Parameter(torch.zeros(width)) if given else None
 
     def forward(self, tokens: Tokens, absorbing: Tokens | None, given: Flags | None) -> Hidden:
         x: Tensor = self.table(tokens)
         if self.mix is not None and absorbing is not None:
             match = (tokens == absorbing).to(x.dtype).unsqueeze(-1)
-            x = self.mix(torch.cat([x, self.table(absorbing), match], -1))
+            of_U = self.table if self.absorbing is None else self.absorbing
+            x = self.mix(torch.cat([x, of_U(absorbing), match], -1))
         if self.given is not None and given is not None:
             x = x + given.unsqueeze(-1) * self.given
         return x

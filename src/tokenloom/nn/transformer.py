@@ -8,7 +8,7 @@ from torch import nn
 
 from tokenloom.nn.base import NETWORKS, Hidden, Network, NetworkOptions, Relations, Task
 from tokenloom.nn.block import Block, Condition, Modulation, modulate
-from tokenloom.nn.conditioning import EvidenceEmbedding, LevelEmbedding, TimeEmbedding, TokenEmbedding
+from tokenloom.nn.conditioning import EvidenceEmbedding, Fusion, LevelEmbedding, TimeEmbedding, TokenEmbedding
 from tokenloom.support.checks import check_least
 from tokenloom.support.typed import check_fields, check_type
 from tokenloom.types import Flags, PerPosition, PerRow, Tokens
@@ -43,6 +43,8 @@ class TransformerConfig:
     """The input beside the tokens: time, U and givens, or the evidence of each token, which suits any process."""
     absorbing: bool = False
     """Condition on the absorbing sequence U (AUDM)."""
+    fusion: Fusion = "shared_mlp"
+    """The fusion of U with the tokens: the same table and an MLP, or a table for U alone and one linear map."""
     given: bool = False
     """Mark given positions."""
     rotary: bool = True
@@ -98,6 +100,9 @@ class TransformerOptions(NetworkOptions):
     """Condition on the time."""
     conditioning: Literal["time", "evidence"] = "time"
     """The input beside the tokens: the time, or the evidence of each token (--method any)."""
+    fusion: Fusion = "shared_mlp"
+    """The fusion of U with the tokens (--method audm): the same table and an MLP, or a table for U alone and one
+    linear map, the default of the paper's code."""
     relations: bool = False
     """Learn an attention bias for the rows, columns and boxes of a grid, and do without positions."""
 
@@ -106,6 +111,8 @@ class TransformerOptions(NetworkOptions):
         kept = {item.name: getattr(self, item.name) for item in fields(self) if item.name not in ("kind", "relations")}
         by_evidence = self.conditioning == "evidence"
         shown: dict[str, Any] = {} if by_evidence else {"absorbing": task.absorbing, "given": task.given}
+        if self.fusion != TransformerOptions.fusion and not shown.get("absorbing"):
+            raise ValueError(f"--network.fusion {self.fusion} is for networks that read U; train with --method audm")
         states = task.num_outputs if by_evidence else task.num_states
         return TransformerConfig(task.num_outputs, states, task.length, **kept, **shown, rotary=rotary)
 
@@ -142,7 +149,9 @@ class Transformer(Network):
             self.embedding: nn.Module = EvidenceEmbedding(config.vocab_size, config.width)
             self.time: TimeEmbedding | LevelEmbedding | None = LevelEmbedding(config.condition) if config.time else None
         else:
-            self.embedding = TokenEmbedding(config.num_states, config.width, config.absorbing, config.given)
+            self.embedding = TokenEmbedding(
+                config.num_states, config.width, config.fusion if config.absorbing else None, config.given
+            )
             limits = config.time_least, config.time_most
             self.time = TimeEmbedding(config.condition, config.time_scale, limits) if config.time else None
         self.norm = nn.LayerNorm(config.width, bias=False)

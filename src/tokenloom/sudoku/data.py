@@ -28,7 +28,7 @@ from tokenloom.drawing.categorical import draw_uniform_tokens
 from tokenloom.drawing.randomness import uniform
 from tokenloom.sudoku.difficulty import cached_difficulty, hard_rows
 from tokenloom.sudoku.network import grid_relations
-from tokenloom.sudoku.puzzles import minimal_puzzles
+from tokenloom.sudoku.puzzles import minimal_puzzles, violations
 from tokenloom.sudoku.solver import BLANK, box_shape, check_givens, random_grid, solve
 from tokenloom.sudoku.symmetries import augment, class_keys, draw_permutations
 from tokenloom.sudoku.text import read_puzzles
@@ -61,6 +61,10 @@ class SudokuDataset(Dataset):
         if split == "train" and self.vocab_size > 4:
             x_0, puzzle = augment(x_0, puzzle, generator, self.vocab_size)
         return x_0, draw_given(x_0, puzzle, generator, *self.givens, self.bare)
+
+    def grades(self, samples: Tokens) -> dict[str, float]:
+        broken = violations(samples, self.vocab_size).double()
+        return {"solve_rate": float((broken == 0).double().mean()), "violations": float(broken.mean())}
 
 
 def grid_decoder(side: int) -> Decoder:

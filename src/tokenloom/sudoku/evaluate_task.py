@@ -1,7 +1,8 @@
 r"""`tokenloom evaluate RUN --task sudoku`: solve rates over steps and samplers, as a table, a picture and JSON.
 
 A puzzle is solved if the filled grid obeys all rules and keeps the givens; cell accuracy is the share of blank cells
-that agree with the (unique) solution.  The interval is Wilson's, 95%, over all n m tries, with n repeats of m puzzles:
+that agree with the (unique) solution, and violations are the rules that a grid violates, on average, which tell apart
+samplers that solve nothing.  The interval is Wilson's, 95%, over all n m tries, with n repeats of m puzzles:
 repeats of a puzzle are not independent of each other, so it is the spread of *this* set of puzzles.
 """
 
@@ -26,7 +27,7 @@ from tokenloom.models.opening import Run, open_runs
 from tokenloom.models.protocol import Model
 from tokenloom.samplers.kernel import CORRECTORS, PREDICTORS
 from tokenloom.samplers.options import SamplerOptions
-from tokenloom.sudoku.puzzles import Puzzles, unique_puzzles
+from tokenloom.sudoku.puzzles import Puzzles, unique_puzzles, violations
 from tokenloom.sudoku.solving import Outcome, Solver, solve_puzzles
 from tokenloom.sudoku.text import read_puzzles
 from tokenloom.support.checks import check_least
@@ -55,6 +56,8 @@ class SolveRate:
     low: float
     high: float
     cell_accuracy: float
+    violations: float
+    """The mean number of violated rules per grid, 0 if all are solved (`puzzles.violations`)."""
     evaluations: float
     seconds_per_puzzle: float
     by_givens: dict[int, tuple[float, int]]
@@ -103,7 +106,8 @@ def solve_rate(
     grids = torch.tensor([outcome.grid for outcome in found]).view(repeats, *truth.shape)
     hits = torch.tensor([outcome.solved for outcome in found]).view(repeats, -1)
     right = (grids == truth)[(~puzzles.given).expand_as(grids)]
-    rates = (float(hits.double().mean()), *wilson(int(hits.sum()), trials), float(right.double().mean()))
+    broken = violations(grids.view(trials, -1), puzzles.side).double().mean()
+    rates = (float(hits.double().mean()), *wilson(int(hits.sum()), trials), float(right.double().mean()), float(broken))
     costs = sum(outcome.evaluations for outcome in found) / trials, (time.perf_counter() - start) / trials
     kinds = _by(puzzles.given.sum(1), hits), _by(puzzles.difficulty, hits)
     return SolveRate(name, sampling.kernels, sampling.steps, len(truth), repeats, *rates, *costs, *kinds)
@@ -213,9 +217,14 @@ def tables(found: Sequence[SolveRate]) -> Iterator[Table]:
     rows = []
     for item in found:
         interval = f"{100 * item.low:.1f}-{100 * item.high:.1f}"
-        rates = (f"{100 * item.solve_rate:.1f}%", interval, f"{100 * item.cell_accuracy:.2f}%")
+        rates = (
+            f"{100 * item.solve_rate:.1f}%",
+            interval,
+            f"{item.violations:.2f}",
+            f"{100 * item.cell_accuracy:.2f}%",
+        )
         rows.append((*rates, f"{item.evaluations:.1f}", f"{item.seconds_per_puzzle:.3f}"))
-    yield _table(title, found, ("solved", "95%", "cells", "NFE", "s each"), rows)
+    yield _table(title, found, ("solved", "95%", "violations", "cells", "NFE", "s each"), rows)
     for what, by in (
         ("number of givens", [item.by_givens for item in found]),
         ("difficulty: how deep logic must look", [item.by_difficulty for item in found]),

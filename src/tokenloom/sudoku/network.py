@@ -47,6 +47,8 @@ class GridNetwork(Transformer):
     Options = GridOptions
 
     def __init__(self, config: TransformerConfig, relations: Bool[Tensor, "kinds length length"]) -> None:
+        if config.fusion != "shared_mlp":
+            raise ValueError(f"a grid network reads U as flags of its candidates, without fusion {config.fusion}")
         super().__init__(config)
         condition = config.condition if config.time else None
         digits, width = config.vocab_size, config.width

@@ -1,4 +1,4 @@
-"""Recipes of Sudoku: sides 4, 6 and 9."""
+"""Recipes of Sudoku: sides 4, 6 and 9, and the paper's."""
 
 from tokenloom.nn.transformer import TransformerOptions
 from tokenloom.sudoku.data import SudokuSource
@@ -18,6 +18,18 @@ def sudoku6() -> TrainConfig:
 def sudoku9() -> TrainConfig:
     """Grids of side 9."""
     return _grid(SudokuSource(side=9, givens=(24, 50), rows=50_000), 96, 5, 6)
+
+
+def sudoku_paper() -> TrainConfig:
+    """The paper's setup: 50,000 puzzles to train on, a DiT of 6M parameters and its sweep of learning rates."""
+    return TrainConfig(
+        data=SudokuSource(side=9, puzzles="unique", rows=52_632),  # of which 5% are held out
+        network=TransformerOptions(width=256, depth=6, heads=4, dropout=0.1),
+        optimiser=OptimiserConfig(lr=1e-3, warmup=0, batch=512, ema=0.0),
+        max_steps=20_000,
+        sweep=("optimiser.lr=1e-4,3e-4,5e-4,7e-4,1e-3",),
+        run=RunConfig(valid_rows=1000, precision="bf16-mixed"),
+    )
 
 
 def _grid(data: SudokuSource, width: int, depth: int, heads: int) -> TrainConfig:

@@ -16,7 +16,7 @@ from tokenloom.nn.base import NETWORKS, NetworkOptions
 from tokenloom.nn.transformer import TransformerOptions
 from tokenloom.support.reading import read_json
 from tokenloom.support.registry import build
-from tokenloom.support.typed import Count, Limit, limits_of
+from tokenloom.support.typed import Count, Limit, NotNegative, limits_of
 from tokenloom.support.words import nearest
 
 FORMAT = 2
@@ -47,7 +47,7 @@ Share = Annotated[float, SHARE]
 
 @dataclass(frozen=True)
 class OptimiserConfig:
-    """Adam as in the paper, with an exponential moving average of the weights."""
+    """AdamW as in the paper, with an exponential moving average of the weights."""
 
     lr: Positive = 3e-4
     """The learning rate, once the warm-up is over."""
@@ -61,8 +61,15 @@ class OptimiserConfig:
     """Largest norm of the gradient."""
     warmup: Annotated[int, Limit("at least 0", 0)] = 2500
     """Steps over which the learning rate rises."""
-    decay: Literal["constant", "linear"] = "constant"
-    """The learning rate after the warm-up: constant, or a linear fall to 0 at the end of the run."""
+    decay: Literal["constant", "linear", "cosine", "step"] = "constant"
+    """The learning rate after the warm-up: constant, a fall to the end of the run (linear to 0, cosine), or halvings
+    (step)."""
+    final_lr: NotNegative = 0.0
+    """The learning rate at the end of a cosine decay."""
+    halve_every: Count = 10_000
+    """Steps between two halvings of the learning rate (--optimiser.decay step)."""
+    weight_decay: NotNegative = 0.0
+    """The share of every weight, times the learning rate, that a step takes away (AdamW)."""
     batch: Count = 64
     """Sequences per step, over all processes."""
     accumulate: Count = 1
@@ -81,6 +88,14 @@ class RunConfig:
     """Steps between two checkpoints."""
     valid_rows: Count = 512
     """Validation sequences; the standard error says whether they are enough."""
+    sample_every: Annotated[int | None, AT_LEAST_1] = None
+    """Steps between two draws of samples, whose figures and text are logged; by default none are drawn."""
+    samples: Count = 16
+    """Samples of each draw."""
+    sample_steps: Count = 64
+    """Network evaluations per sample."""
+    judge: str | None = None
+    """Rates these samples by their perplexity: a causal language model, a run, or oracle, as for `frontier`."""
     seed: int = 1
     """The seed of weights, batches and noise."""
     precision: Literal["32-true", "bf16-mixed"] = "32-true"
@@ -132,6 +147,9 @@ class TrainConfig:
     """A model to train further: its network, with its weights to begin with, takes the place of a fresh one."""
     fit: tuple[str, ...] = ()
     """Options to choose for --max-minutes on this machine, by timing a few steps first; those you give are kept."""
+    sweep: tuple[str, ...] = ()
+    """Options with the values to try, as in optimiser.lr=1e-4,3e-4 run.seed=1,2: one run for every combination, each in
+    a folder of its own in --out."""
     data: Source = field(default_factory=MarkovSource)
     network: NetworkOptions = field(default_factory=TransformerOptions)
     optimiser: OptimiserConfig = field(default_factory=OptimiserConfig)
@@ -182,6 +200,9 @@ def check_ranges(config: TrainConfig) -> None:
         for name, limit in (BY_NAME | limits_of(options.__class__)).items():
             if getattr(options, name, None) is not None:
                 limit.check(f"--{prefix}{name.replace('_', '-')}", getattr(options, name))
+    if config.optimiser.final_lr > config.optimiser.lr:
+        lr, least = config.optimiser.lr, config.optimiser.final_lr
+        raise ValueError(f"--optimiser.final-lr must be at most --optimiser.lr, {lr:g}, got {least:g}")
     for name in config.fit:
         if name not in FITTED:
             raise ValueError(f"--fit cannot choose {name!r}; {nearest(name, FITTED)}")

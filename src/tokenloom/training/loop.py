@@ -6,7 +6,7 @@ A disk that refuses does not end it: it says so, trains on and tries again.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
@@ -17,6 +17,7 @@ import torch
 
 from tokenloom.data.base import Dataset
 from tokenloom.models.checkpoint import Checkpoint, write_checkpoint
+from tokenloom.models.model import DiffusionModel
 from tokenloom.models.network import unwrapped
 from tokenloom.models.store import save_model
 from tokenloom.objectives.likelihood import Likelihood, Workers
@@ -28,10 +29,15 @@ from tokenloom.training.config import TrainConfig
 from tokenloom.training.ending import Clock, Stopping, ended
 from tokenloom.training.fitting import fitted
 from tokenloom.training.folder import State, find_checkpoint, locked
+from tokenloom.training.rates import learning_rate
 from tokenloom.training.reporting import Reporter
 from tokenloom.training.setup import Learner, batch_loss, gather, launch, whole
 
 PATIENCE = 5  # steps in a row whose loss is not finite before the run stops
+
+
+Observe = Callable[[DiffusionModel, Dataset], dict[str, Any]]
+"""Returns figures of a model by their names, and texts as lists."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +59,11 @@ class Result:
     stopped_by: int | None = None  # the signal that ended it before its time, if one did
 
 
-def train(config: TrainConfig, resume: bool, reporter: Reporter) -> Result | None:
-    """Train as the (resolved) config says, or `resume` from the newest intact checkpoint; None if that is the end."""
+def train(config: TrainConfig, resume: bool, reporter: Reporter, observe: Observe | None = None) -> Result | None:
+    """Train as the (resolved) config says, or `resume` from the newest intact checkpoint; None if that is the end.
+
+    `observe` is called with the averaged model every `run.sample_every` steps; what it returns is logged.
+    """
     clock, fabric, folder = Clock(config.max_minutes), launch(config), Path(config.out or "")
     with locked(folder, fabric.global_rank, fabric.world_size):
         if fabric.is_global_zero:
@@ -77,7 +86,8 @@ def train(config: TrainConfig, resume: bool, reporter: Reporter) -> Result | Non
             learner = Learner(config, data, fabric, saved)
         start, best = (0, None) if saved is None else (saved.step, saved.state["best"])
         stopping = Stopping(reporter.say)
-        run = _Run(config, fabric, data, learner, folder, reporter, clock, stopping, math.inf if best is None else best)
+        best = math.inf if best is None else best
+        run = _Run(config, fabric, data, learner, folder, reporter, clock, stopping, best, observe)
         with run.stopping.listening():
             return run.loop(start)
 
@@ -95,6 +105,7 @@ class _Run:
     clock: Clock
     stopping: Stopping
     best: float
+    observe: Observe | None = None
     not_finite: int = 0
     refused: str | None = None
     latest: tuple[int, dict[str, Likelihood]] | None = None
@@ -115,6 +126,8 @@ class _Run:
                 with self.clock.timing("step"):
                     self._take(step)
                 step += 1
+                if self.observe is not None and step % (config.run.sample_every or math.inf) == 0:
+                    self._observe(self.observe, step)
                 if step % config.run.validate_every == 0:
                     self._validate(step)
                 if step % config.run.checkpoint_every == 0:
@@ -181,14 +194,12 @@ class _Run:
         self.reporter.step(step + 1, loss, rate, options.batch * self.data.length)
 
     def _rate(self, step: int) -> float:
-        """Return the learning rate of a step: it rises, then stays or falls to 0 with the steps, else with the time."""
-        options = self.config.optimiser
-        rate = options.lr * min(1.0, (step + 1) / max(1, options.warmup))
-        if options.decay == "constant":
-            return rate
-        if self.config.max_steps is not None:
-            return rate * (1 - min(1.0, step / self.config.max_steps))
-        return rate * (1 - float(self.fabric.broadcast(self.clock.share())))  # clocks differ: all follow the first
+        """Return the learning rate of a step, the same on every rank: clocks differ, so all follow the first."""
+
+        def share() -> float:
+            return float(self.fabric.broadcast(self.clock.share()))
+
+        return learning_rate(self.config.optimiser, step, self.config.max_steps, share)
 
     def _finished(self, step: int, start: int) -> bool:
         batches = self.config.run.valid_rows / self.config.optimiser.batch
@@ -217,6 +228,15 @@ class _Run:
                 self.best = min(self.best, mean)
         self.latest = (step, figures)
         return figures
+
+    def _observe(self, observe: Observe, step: int) -> None:
+        """Log samples, on the first rank: a step seeds what it draws, so none notices, and no failure ends a run."""
+        if self.fabric.is_global_zero:
+            with self.reporter.doing(f"step {step:,}: drawing samples"):
+                try:
+                    self.reporter.observed(step, observe(self.learner.averaged_root.model, self.data))
+                except (ValueError, RuntimeError) as error:
+                    self.reporter.say(f"step {step:,}: no samples were drawn: {error}")
 
     def _save(self, step: int, done: bool = False) -> None:
         """Write a checkpoint; the one of a run that is `done`, its model written, says so and that its time is used."""

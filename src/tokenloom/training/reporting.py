@@ -99,6 +99,12 @@ class Reporter:
             record["valid_nats_per_character"] = first.per_token / characters
         self._write(record | {"entropy": entropy})
 
+    def observed(self, step: int, found: Record) -> None:
+        """Report the figures and texts of samples."""
+        words = (f"{name.replace('_', ' ')} {value:.4g}" for name, value in found.items() if isinstance(value, float))
+        self.say(f"step {step:,}: {', '.join(words)}")
+        self._write({"step": step} | found)
+
     def say(self, sentence: str) -> None:
         """Print a sentence above the status."""
         self.console.print(sentence, highlight=False, markup=False, soft_wrap=True)
@@ -151,7 +157,9 @@ def in_nats(figure: Likelihood, characters: float | None) -> str:
 
 def _log_scalars(board: Any, record: Record) -> None:
     for key, value in record.items():
-        if key != "step" and value is not None:
+        if isinstance(value, list):
+            board.add_text(key, "\n\n".join(f"    {text}".replace("\n", "\n    ") for text in value), record["step"])
+        elif key != "step" and value is not None:
             board.add_scalar(key, value, record["step"])
     board.flush()
 

@@ -76,6 +76,8 @@ def prepare(model: DiffusionModel, config: TrainConfig) -> DiffusionModel:
     options = config.run
     if options.compile and options.strategy == "fsdp" and int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise ValueError("--run.compile cannot be combined with --run.strategy fsdp; leave one of them out")
+    if options.sample_every and options.strategy == "fsdp" and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise ValueError("--run.sample-every needs the whole model on each process; leave out --run.strategy fsdp")
     blocks = [module for module in model.modules() if isinstance(module, Block)]
     if options.recompute and not blocks:
         raise ValueError(f"--run.recompute is for dit, causal and hollow, got {unwrapped(model.network).name}")
@@ -86,10 +88,11 @@ def prepare(model: DiffusionModel, config: TrainConfig) -> DiffusionModel:
     return model
 
 
-def adam(model: DiffusionModel, config: TrainConfig) -> torch.optim.Adam:
-    """Return Adam as configured; the loop sets the learning rate of every step."""
+def adam(model: DiffusionModel, config: TrainConfig) -> torch.optim.AdamW:
+    """Return AdamW as configured, for Adam where no weight decays; the loop sets the learning rate of every step."""
     options = config.optimiser
-    return torch.optim.Adam(model.parameters(), options.lr, (options.beta1, options.beta2), options.eps)
+    betas = options.beta1, options.beta2
+    return torch.optim.AdamW(model.parameters(), options.lr, betas, options.eps, options.weight_decay)
 
 
 def batch_loss(model: DiffusionModel, batch: Batch, method: Method, objective: Objective) -> Tensor:

@@ -57,8 +57,10 @@ def forward(w: Tensors, x: Tensor, sigma: Tensor, absorbing: Tensor | None = Non
     dtype, e = w["vocab_embed.embedding"].dtype, D // H
     y = w["vocab_embed.embedding"][x]
     if absorbing is not None:
-        pair = torch.cat([y, w["vocab_embed.embedding"][absorbing], (x == absorbing)[..., None].to(dtype)], -1)
-        y = _mlp(w, "conditioning_input_mlp", pair)
+        own = w.get("conditioning_vocab_embed.embedding")  # of separate_linear, whose map is linear
+        table = w["vocab_embed.embedding"] if own is None else own
+        pair = torch.cat([y, table[absorbing], (x == absorbing)[..., None].to(dtype)], -1)
+        y = _mlp(w, "conditioning_input_mlp", pair) if own is None else _linear(w, "conditioning_input_proj", pair)
     angles = sigma.float()[:, None] * torch.exp(-math.log(10000.0) * torch.arange(128).float() / 128)
     c = torch.cat([torch.cos(angles), torch.sin(angles)], 1).to(dtype)
     c = F.silu(_linear(w, "sigma_map.mlp.2", F.silu(_linear(w, "sigma_map.mlp.0", c))))

@@ -2,7 +2,7 @@
 
 import time
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import torch
@@ -11,6 +11,7 @@ from tests.models.interop.ddit_reference import D, H, N, Tensors, V, forward, ra
 from tokenloom.models.interop import ddit
 from tokenloom.models.interop.families import SIGMA, ZERO
 from tokenloom.nn import TransformerConfig
+from tokenloom.nn.conditioning import Fusion
 from tokenloom.nn.networks import DiT
 
 TOKENS = torch.randint(0, V, (5, 9), generator=torch.Generator().manual_seed(1))
@@ -19,7 +20,9 @@ LENGTH = {"model_length": 9}
 
 
 def built(tensors: Tensors, clock: dict[str, Any] = SIGMA, vocab_size: int = V, label: int | None = None) -> DiT:
-    config = replace(ddit.measure(tensors, LENGTH), vocab_size=vocab_size, **clock)
+    whole = ddit.measure(tensors, LENGTH)
+    states = V if whole.absorbing else whole.num_states  # a uniform process reads no row beyond its tokens
+    config = replace(whole, vocab_size=vocab_size, num_states=states, **clock)
     network = DiT(config).to(tensors["vocab_embed.embedding"].dtype).eval()
     network.load_state_dict(ddit.to_dit(tensors, config, label))
     return network
@@ -50,11 +53,20 @@ def test_a_class_label_folds_into_the_biases_and_the_last_stands_for_none(label:
     assert (theirs - forward(tensors, TOKENS, TIMES)).abs().mean() > 0.1
 
 
-def test_the_shared_mlp_reads_the_absorbing_sequence() -> None:
-    tensors = random_backbone(fusion="shared_mlp")
-    absorbing = TOKENS.roll(1, 0)
-    ours = built(tensors)(TOKENS, TIMES.double(), absorbing)
-    assert (ours - forward(tensors, TOKENS, TIMES, absorbing)).abs().max() < 1e-11
+@pytest.mark.parametrize("fusion", get_args(Fusion))
+@pytest.mark.parametrize("rows", [V, V + 1])
+def test_every_fusion_reads_the_absorbing_sequence(fusion: str, rows: int) -> None:
+    tensors = random_backbone(rows, fusion=fusion)
+    absorbing = torch.where(TOKENS % 2 == 0, TOKENS, TOKENS.roll(1, 0))
+    network = built(tensors)
+    assert network.config.fusion == fusion
+    ours = network(TOKENS, TIMES.double(), absorbing)
+    assert (ours - forward(tensors, TOKENS, TIMES, absorbing)[..., :V]).abs().max() < 1e-11
+
+
+def test_a_file_with_two_fusions_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"unknown conditioning_input_mlp\.0\.(bias|weight)"):
+        built(random_backbone(fusion="shared_mlp") | random_backbone(fusion="separate_linear"))
 
 
 def test_the_times_beyond_those_of_training_are_moved_to_the_nearest() -> None:
@@ -115,7 +127,6 @@ def without(part: str) -> Tensors:
         (random_backbone() | {"rotary_emb.inv_freq": torch.ones(0)}, "say n_heads"),
         (without("adaLN"), "an autoregressive baseline"),
         (without("sigma_map.mlp.0.weight"), "sigma_map.mlp.0.weight is missing"),
-        (random_backbone(fusion="separate_linear"), "separate_linear"),
     ],
 )
 def test_what_is_not_such_a_backbone_is_refused_by_the_first_thing_wrong(tensors: Tensors, sentence: str) -> None:

@@ -143,7 +143,8 @@ PAPER = [
     ({"name": "max_coupling", "model_prediction": "mean_loo"}, "none", tl.MaxCoupling(V), tl.LeaveOneOut),
     ({"name": "max_coupling"}, "none", tl.MaxCoupling(V), tl.Denoiser),
     ({"name": "audm"}, "shared_mlp", tl.AbsorbingUniform(V), tl.Denoiser),
-    ({"name": "reaudm"}, "shared_mlp", tl.AbsorbingUniform(V), tl.Denoiser),
+    ({"name": "audm"}, "separate_linear", tl.AbsorbingUniform(V), tl.Denoiser),
+    ({"name": "reaudm"}, "separate_linear", tl.AbsorbingUniform(V), tl.Denoiser),
 ]
 
 
@@ -163,7 +164,7 @@ def test_every_algorithm_of_the_papers_code_is_imported_with_its_average(
     for use_average, tensors in ((True, average), (False, raw)):
         model = import_model(tmp_path / "run.ckpt", pickles=True, average=use_average).model
         assert (model.process, model.predicts) == (process, predicts)
-        absorbing = TOKENS.roll(1, 0) if fusion == "shared_mlp" else None
+        absorbing = TOKENS.roll(1, 0) if fusion != "none" else None
         theirs = forward(tensors, TOKENS, sigma, absorbing)[..., : process.vocab_size]
         assert (raw_logits(model, absorbing) - theirs).abs().max() < 1e-3
 

@@ -20,12 +20,14 @@ from torch import Tensor
 
 from tokenloom.models.interop.families import declared_sizes
 from tokenloom.models.tensors import check_tensors
+from tokenloom.nn.conditioning import Fusion
 from tokenloom.nn.networks import DiT
 from tokenloom.nn.transformer import TransformerConfig
 
 Tensors = dict[str, Tensor]
 
 EMBEDDING = "vocab_embed.embedding"
+ABSORBING = "conditioning_vocab_embed.embedding"
 LABELS = "cond_map.embedding_table.weight"
 PREFIXES = (
     "diffusion.model.backbone.",
@@ -40,7 +42,10 @@ BUFFERS = r"rotary_emb\..*|sampling_eps_(min|max)|logit_bias"
 BLOCK = "blocks.0."
 NAMES = {
     "embedding.table.weight": EMBEDDING,
-    "embedding.mix.": "conditioning_input_mlp.",
+    "embedding.absorbing.weight": ABSORBING,
+    "embedding.mix.0.": "conditioning_input_mlp.0.",
+    "embedding.mix.2.": "conditioning_input_mlp.2.",
+    "embedding.mix.": "conditioning_input_proj.",
     "time.mlp.": "sigma_map.mlp.",
     f"{BLOCK}norm_attention.": f"{BLOCK}norm1.",
     f"{BLOCK}attention.qkv.": f"{BLOCK}attn_qkv.",
@@ -53,7 +58,7 @@ NAMES = {
     "modulation.linear.": "output_layer.adaLN_modulation.",
     "head.": "output_layer.linear.",
 }
-"""Prefixes of the names in a `DiT`, and those that replace them in a DDiT."""
+"""Prefixes of the names in a `DiT`, the first that fits, and those that replace them in a DDiT."""
 
 
 def strip_prefix(tensors: Tensors) -> tuple[Tensors, str]:
@@ -95,8 +100,6 @@ def measure(tensors: Tensors, config: dict[str, Any]) -> TransformerConfig:
     """Return the config of the `DiT` that holds all tensors, after checking that they and its own config fit."""
     if not any("adaLN_modulation" in name for name in tensors):
         raise ValueError("it has no adaLN_modulation, so it is an autoregressive baseline; import a diffusion model")
-    if any(name.startswith("conditioning_input_proj") for name in tensors):
-        raise ValueError("it has a table for U alone (separate_linear); train it again with one table (shared_mlp)")
     for name in (EMBEDDING, "sigma_map.mlp.0.weight"):
         if name not in tensors or tensors[name].ndim != 2:
             raise ValueError(f"{name} is missing or is not a matrix, so the size of the network cannot be read")
@@ -110,8 +113,9 @@ def measure(tensors: Tensors, config: dict[str, Any]) -> TransformerConfig:
         if name in tensors and tensors[name].numel():
             found["heads"] = width // (share * tensors[name].shape[-1:].numel())
     sizes = declared_sizes(config, found)
-    absorbing = any(name.startswith("conditioning_input_mlp") for name in tensors)
-    whole = TransformerConfig(rows, sizes.pop("rows"), **sizes, absorbing=absorbing, time_scale=1.0)
+    absorbing = any(name.startswith("conditioning_") for name in tensors)
+    fusion: Fusion = "separate_linear" if ABSORBING in tensors else "shared_mlp"
+    whole = TransformerConfig(rows, sizes.pop("rows"), **sizes, absorbing=absorbing, fusion=fusion, time_scale=1.0)
     expected = {theirs: value for theirs, (_, value) in layout(whole).items()}
     if LABELS in tensors:
         expected[LABELS] = torch.empty(*tensors[LABELS].shape[:1], whole.condition, device="meta")
@@ -141,7 +145,8 @@ def to_dit(tensors: Tensors, config: TransformerConfig, label: int | None = None
         _fold_label(kept, table, len(table) - 1 if label is None else label)
     elif label is not None:
         raise ValueError(f"the network has no class labels, got label {label}")
-    kept[EMBEDDING] = kept[EMBEDDING][: config.num_states]
+    for name in (EMBEDDING, ABSORBING) if ABSORBING in kept else (EMBEDDING,):
+        kept[name] = kept[name][: config.num_states]
     for part in ("weight", "bias"):
         kept[f"output_layer.linear.{part}"] = kept[f"output_layer.linear.{part}"][: config.vocab_size]
     renamed = {ours: kept[theirs] for theirs, (ours, _) in layout(config).items()}
