@@ -1,14 +1,16 @@
-"""The tables of docs/samplers.md, rendered from the registries: name, options, processes, exactness and law.
+"""The tables of docs/samplers.md, rendered from the registries (name, options, processes, exactness and law) and from
+what was measured of correctors (`benchmarks/bench_correctors.py`).
 
 python scripts/render_samplers.py docs/samplers.md
 """
 
 import inspect
+import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, fields, replace
 from pathlib import Path
-from typing import Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import torch
 
@@ -19,6 +21,7 @@ from tokenloom.samplers.kernel import Kernel
 from tokenloom.support.registry import required_of
 
 HEAD = "| name and options | processes | tends to the exact law | law |\n|---|---|---|---|\n"
+MEASURED = Path(__file__).parents[1] / "benchmarks" / "results" / "correctors.json"
 
 
 def table(registry: Mapping[str, type[Kernel]]) -> str:
@@ -64,9 +67,44 @@ def variants(kernel: Kernel) -> Iterator[tuple[str, Kernel]]:
                 yield f"`{item.name}={other}`", replace(kernel, **{item.name: other})
 
 
+def mixing_table(result: dict[str, Any]) -> str:
+    """The distance to p_t after so many evaluations, one row per corrector and one column per size of a table."""
+    sizes = list(dict.fromkeys((each["tokens"], each["positions"]) for each in result["mixing"]))
+    counts = ", ".join(map(str, result["counts"]))
+    head = "".join(f" {tokens}<sup>{positions}</sup> states |" for tokens, positions in sizes)
+    rows: dict[str, str] = {}
+    for each in result["mixing"]:
+        cell = " ".join(f"{value:.3f}" for value in each["distances"])
+        rows[each["corrector"]] = rows.get(each["corrector"], "") + f" {cell} |"
+    body = "".join(f"| `{name}` |{cells}\n" for name, cells in rows.items())
+    return f"| after {counts} evaluations |{head}\n|---|" + "---|" * len(sizes) + f"\n{body}"
+
+
+def run_table(result: dict[str, Any]) -> str:
+    """What runs with a corrector end in, one row per corrector."""
+    chain: dict[str, dict[int, dict[str, float]]] = {}
+    for each in result["chain"]["runs"]:
+        chain.setdefault(each["corrector"], {})[each["budget"]] = each
+    single = {each["corrector"]: each for each in result["table"]["runs"]}
+    budgets = sorted({each["budget"] for each in result["chain"]["runs"]} - {0})
+    steps = max(each["budget"] for each in single.values())
+    head = f"| corrector | table, {steps} |" + "".join(f" chain, {budget} | nats |" for budget in budgets)
+    lines = [head, "|---|---|" + "---|---|" * len(budgets)]
+    for name in dict.fromkeys([*single, *chain]):
+        cells = [name if name in ("exact draws", "none") else f"`{name}`"]
+        cells.append(f"{single[name]['distance']:.3f}" if name in single else "")
+        for budget in budgets:
+            found = chain.get(name, {}).get(0 if name == "exact draws" else budget)
+            cells += ["", ""] if found is None else [f"{found['distance']:.3f}", f"{found['nats']:.2f}"]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
 def render(page: str) -> str:
     """The page with its tables as they should be."""
+    result = json.loads(MEASURED.read_text())
     tables = {"predictors": table(PREDICTORS), "correctors": table(CORRECTORS)}
+    tables |= {"mixing": mixing_table(result), "corrected runs": run_table(result)}
     for mark, rendered in tables.items():
         begin, end = f"<!-- {mark} -->\n", f"<!-- end of {mark} -->"
         before, _, rest = page.partition(begin)

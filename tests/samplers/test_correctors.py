@@ -4,6 +4,7 @@ The false-alarm rate of a chi-square test is at most 1e-6.
 """
 
 from dataclasses import dataclass, field, replace
+from typing import get_args
 
 import pytest
 import torch
@@ -18,7 +19,8 @@ from tests.samplers.laws import conditionals, hybrid_joint, pi_of, random_scan, 
 from tests.statistics import assert_frequencies, sequence_counts
 from tokenloom.posteriors import Posterior
 from tokenloom.samplers import CORRECTORS, LocalPrediction
-from tokenloom.samplers.correctors.gibbs import DeterministicScan, Informed, margins
+from tokenloom.samplers.correctors.gibbs import DeterministicScan
+from tokenloom.samplers.correctors.informed import Informed, Score, scores_of
 from tokenloom.samplers.evaluator import Evaluator, LazyPrediction
 
 ALPHA = 0.6
@@ -33,15 +35,35 @@ def exact_margins(p_t: Tensor = P_T) -> Tensor:
     return own.squeeze(-1) - rivals.amax(-1)
 
 
-def margins_of(prediction: LazyPrediction) -> Tensor:
-    """The margin of every free position."""
+def exact_scores(by: Score, p_t: Tensor = P_T) -> Tensor:
+    """By their definitions."""
+    log = conditionals(p_t).log()
+    if by == "margin":
+        return exact_margins(p_t)
+    return log.amax(-1) if by == "top" else log.gather(-1, SEQUENCES.unsqueeze(-1)).squeeze(-1)
+
+
+def found_scores(prediction: LazyPrediction, by: Score = "margin") -> Tensor:
+    """The score of every free position."""
     local = prediction.at(prediction.noisy.free, tl.LeaveOneOut)
-    return margins(local, prediction.noisy, prediction.evaluator.process)
+    return scores_of(local, prediction.noisy, prediction.evaluator.process, by)
+
+
+def metropolised(p_t: Tensor, redrawn: Tensor) -> Tensor:
+    """Liu's kernel at the one position that a kernel redraws: the token there is not proposed, and what is proposed is
+    accepted with the ratio of the probabilities of leaving."""
+    leaving = 1 - redrawn.diagonal()
+    proposal = redrawn / leaving[:, None]
+    moved = (proposal * (leaving[:, None] / leaving).clamp(max=1)).fill_diagonal_(0)
+    return moved + torch.diag(1 - moved.sum(1))
 
 
 FIRST, SECOND = torch.tensor([True, False]), torch.tensor([False, True])
 EVERY = torch.ones(len(SEQUENCES), L, dtype=torch.bool)
-LEAST = torch.nn.functional.one_hot(exact_margins().argmin(1), L).bool()
+LEAST, LEAST_TOP, LEAST_CURRENT = (
+    torch.nn.functional.one_hot(exact_scores(by).argmin(1), L).bool() for by in get_args(Score)
+)
+LIU = [metropolised(P_T, redraw(P_T, EVERY & one)) for one in (FIRST, SECOND)]
 GIBBS = {
     "scan": redraw(P_T, EVERY & FIRST),
     "scan, called again": redraw(P_T, EVERY & SECOND),
@@ -50,22 +72,31 @@ GIBBS = {
     "random-scan:parallel=2": redraw(P_T, EVERY),
     "informed": redraw(P_T, LEAST),
     "informed:parallel=2": redraw(P_T, EVERY),
+    "informed:by=top": redraw(P_T, LEAST_TOP),
+    "informed:by=current": redraw(P_T, LEAST_CURRENT),
+    "informed:by=random": random_scan(P_T),
+    "informed:by=random,parallel=2": redraw(P_T, EVERY),
+    "scan:metropolised=true": LIU[0],
+    "scan:metropolised=true,steps=2": LIU[0] @ LIU[1],
+    "random-scan:metropolised=true": (LIU[0] + LIU[1]) / 2,
 }
 
 
 @pytest.mark.parametrize("kind", [tl.Uniform, tl.MaxCoupling])
 @pytest.mark.parametrize("name", GIBBS)
 def test_gibbs_corrector_redraws_from_the_conditional_at_its_positions(name: str, kind: Cell) -> None:
-    setting, call = name.split(",")[0], int(name.endswith("again"))
+    setting, call = name.removesuffix(", called again"), int(name.endswith("again"))
     helpers.check_correction(setting, oracle(kind), helpers.states(SEQUENCES, ALPHA), GIBBS[name], call)
 
 
 EVERY_EXACT = [
-    (setting, kind)
+    (setting, kind, predicts)
     for setting in (*CORRECTORS, *EXTREMES, "random-scan:steps=3", "scan:steps=3")
     if setting.split(":")[0] in CORRECTORS and CORRECTORS.parse(setting).exact
     for kind in helpers.supported(type(CORRECTORS.parse(setting)), CELLS)
+    for predicts in (REPRESENTATIONS if setting in CORRECTORS else [tl.Denoiser])
 ]
+"""The defaults of every corrector for all that a model may predict."""
 
 
 def noised(model: tl.Oracle, alpha: float, seed: int) -> tl.Noisy:
@@ -75,8 +106,7 @@ def noised(model: tl.Oracle, alpha: float, seed: int) -> tl.Noisy:
     return model.process.corrupt(model.sample(ROWS, source), t, source)
 
 
-@pytest.mark.parametrize("predicts", REPRESENTATIONS)
-@pytest.mark.parametrize(("setting", "kind"), EVERY_EXACT)
+@pytest.mark.parametrize(("setting", "kind", "predicts"), EVERY_EXACT)
 def test_exact_corrector_leaves_p_t_of_every_process_it_supports_invariant(
     setting: str, kind: Cell, predicts: type[Posterior]
 ) -> None:
@@ -93,18 +123,32 @@ def test_scans_of_one_position_are_exact_and_the_others_are_not() -> None:
     it does not leave p_t invariant."""
     for name, kernel in GIBBS.items():
         change = float((P_T @ kernel - P_T).abs().sum() / 2)
-        if "parallel" in name or name == "informed":
+        if "parallel" in name or name in ("informed", "informed:by=top", "informed:by=current"):
             assert change > 0.01, name
         else:
             assert change < 1e-12, name
-        assert CORRECTORS.parse(name.split(",")[0]).exact == (change < 1e-12), name
+        assert CORRECTORS.parse(name.removesuffix(", called again")).exact == (change < 1e-12), name
 
 
-def test_informed_corrector_with_temperature_draws_its_position() -> None:
-    """l with probability softmax(-margin / temperature)_l."""
-    share = torch.softmax(-exact_margins() / 1.5, -1)
+def test_no_average_over_a_metropolised_random_scan_varies_more() -> None:
+    """Peskun: it moves to every other state at least as often, so the asymptotic variance of the average of any f, a
+    quadratic form in f that is twice that of (1 - P + P^infinity)^-1 plus what both share, is no larger."""
+    plain, other = GIBBS["random-scan"], GIBBS["random-scan:metropolised=true"]
+    moves = ~torch.eye(len(P_T), dtype=torch.bool)
+    assert bool((other >= plain - 1e-12)[moves].all())
+    forms = [torch.diag(P_T) @ torch.linalg.inv(torch.eye(len(P_T)) - each + P_T) for each in (plain, other)]
+    gain = torch.linalg.eigvalsh(forms[0] - forms[1])
+    assert float(gain.min()) > -1e-12
+    assert float(gain.max()) > 0.05
+
+
+@pytest.mark.parametrize("by", get_args(Score))
+def test_informed_corrector_with_temperature_draws_its_position(by: Score) -> None:
+    """l with probability softmax(-score / temperature)_l."""
+    share = torch.softmax(-exact_scores(by) / 0.5, -1)
     law = share[:, :1] * redraw(P_T, EVERY & FIRST) + share[:, 1:] * redraw(P_T, EVERY & SECOND)
-    helpers.check_correction("informed:temperature=1.5", oracle(tl.Uniform), helpers.states(SEQUENCES, ALPHA), law)
+    start = helpers.states(SEQUENCES, ALPHA)
+    helpers.check_correction(f"informed:temperature=0.5,by={by}", oracle(tl.Uniform), start, law)
 
 
 def test_informed_corrector_with_temperature_is_a_race_of_three_positions() -> None:
@@ -115,19 +159,20 @@ def test_informed_corrector_with_temperature_is_a_race_of_three_positions() -> N
     order = torch.rand(rows, 3, generator=generator(), dtype=torch.float64)
     chosen = Informed(temperature=0.5).choose(prediction, order, 0).where
     assert torch.equal(chosen.row, torch.arange(rows))
-    assert_frequencies(torch.bincount(chosen.column), torch.softmax(-margins_of(prediction)[0] / 0.5, 0))
+    assert_frequencies(torch.bincount(chosen.column), torch.softmax(-found_scores(prediction)[0] / 0.5, 0))
 
 
 @pytest.mark.parametrize("predicts", REPRESENTATIONS)
-def test_margins_are_their_definition(predicts: type[Posterior]) -> None:
+def test_scores_are_their_definitions(predicts: type[Posterior]) -> None:
     noisy = helpers.states(SEQUENCES, ALPHA)
     for kind in (tl.Uniform, tl.Interpolating, helpers.table_maximal):
-        found = margins_of(Evaluator(oracle(kind, predicts), None, len(SEQUENCES))(noisy))
+        prediction = Evaluator(oracle(kind, predicts), None, len(SEQUENCES))(noisy)
         p_t = brute.marginal(P0, pi_of(kind), ALPHA)
-        torch.testing.assert_close(found, exact_margins(p_t), rtol=1e-6, atol=1e-6)
+        for by in get_args(Score):
+            torch.testing.assert_close(found_scores(prediction, by), exact_scores(by, p_t), rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["scan", "random-scan", "informed"])
+@pytest.mark.parametrize("name", ["scan", "random-scan", "informed", "informed:by=top", "informed:by=random"])
 def test_gibbs_correctors_condition_on_given_positions_and_leave_them(name: str) -> None:
     """The first token is given, so the second is redrawn from alpha p_0(. | first) + (1 - alpha) / K, always."""
     tokens = torch.tensor([[1, 0]]).expand(ROWS // 2, 2).contiguous()

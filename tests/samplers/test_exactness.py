@@ -24,6 +24,8 @@ SETTINGS = [*KERNELS, *EXTREMES]
 INEXACT = {
     *("dndm", "forward-backward", "greedy-tail", "informed", "reaudm", "routing"),
     *("forward-backward:amount=0.9", "forward-backward:amount=0.001,steps=2"),
+    *("balanced:g=min,parallel=true,time=2", "balanced:parallel=true,time=0.1,steps=2"),
+    *("informed:by=current,temperature=1", "informed:by=top,parallel=2", "scan:metropolised=true,parallel=2"),
     *("informed:parallel=2", "informed:steps=2,temperature=2"),
     *("mudm:resample=true", "mudm:resample=true,noise=hybrid"),
     *("random-scan:parallel=2", "scan:parallel=2"),

@@ -19,7 +19,7 @@ from tests.samplers import helpers
 from tests.samplers.helpers import CELLS, P0, SEQUENCES, Cell, K, generator, oracle, process_of, product, repeat
 from tokenloom.posteriors import OverTokens, Posterior
 from tokenloom.samplers import CORRECTORS, PREDICTORS, Evaluator
-from tokenloom.samplers.correctors.gibbs import Informed, margins
+from tokenloom.samplers.correctors.informed import Informed, scores_of
 
 ALPHA_S, ALPHA_T = 0.7, 0.4
 TRUNCATIONS = [tl.Truncation(top_p=0.7), tl.Truncation(temperature=0.5), tl.Truncation(temperature=2.0, top_p=0.8)]
@@ -121,7 +121,7 @@ def test_the_informed_corrector_chooses_before_truncation_and_draws_after_it() -
     nu = truncated(LOO, half)
     expected = nu[chosen.where.row, chosen.where.column].unsqueeze(1)
     torch.testing.assert_close(probabilities(truncating.posterior), expected, rtol=1e-6, atol=1e-8)
-    late = margins(cut.at(NOISY.free, tl.LeaveOneOut), NOISY, model.process)
+    late = scores_of(cut.at(NOISY.free, tl.LeaveOneOut), NOISY, model.process, "margin")
     assert not torch.equal(late.argmin(1), chosen.where.column)
 
 

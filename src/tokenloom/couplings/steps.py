@@ -48,17 +48,17 @@ class Branches:
     noise: Law
     """The law w."""
 
-    def dense(self) -> Float[Tensor, "batch length states"]:
-        """Sum the branches over all states, in float64: where float32 underflows, a logarithm has no gradient."""
-        noise_law = self.noise.log_probs(self.stay.device).exp()
+    def dense(self, dtype: torch.dtype = torch.float64) -> Float[Tensor, "batch length states"]:
+        """Sum the branches over all states; in float64, as where float32 underflows a logarithm has no gradient."""
+        noise_law = self.noise.log_probs(self.stay.device).exp().to(dtype)
         states = noise_law.shape[-1]
         if self.prediction.is_floating_point():
-            nu = torch.softmax(self.prediction, -1, dtype=torch.float64)
+            nu = torch.softmax(self.prediction, -1, dtype=dtype)
             nu = pad(nu, (0, states - nu.shape[-1]))
         else:
-            nu = one_hot(self.prediction, states).double()
-        stay, prediction, noise = (weight.unsqueeze(-1) for weight in self.weights.unbind(-1))
-        return (prediction * nu + noise * noise_law).scatter_add(-1, self.stay.unsqueeze(-1), stay.to(nu.dtype))
+            nu = one_hot(self.prediction, states).to(dtype)
+        stay, prediction, noise = (weight.unsqueeze(-1).to(dtype) for weight in self.weights.unbind(-1))
+        return (prediction * nu + noise * noise_law).scatter_add(-1, self.stay.unsqueeze(-1), stay)
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,12 @@ For authors of kernels: `Predictor`, `Corrector`, `PREDICTORS`, `CORRECTORS`, `E
 `uniform_pair`.
 """
 
+from tokenloom.samplers.correctors.balanced import Balanced as Balanced
 from tokenloom.samplers.correctors.forward_backward import ForwardBackward as ForwardBackward
 from tokenloom.samplers.correctors.gibbs import DeterministicScan as DeterministicScan
 from tokenloom.samplers.correctors.gibbs import Gibbs as Gibbs
-from tokenloom.samplers.correctors.gibbs import Informed as Informed
 from tokenloom.samplers.correctors.gibbs import RandomScan as RandomScan
+from tokenloom.samplers.correctors.informed import Informed as Informed
 from tokenloom.samplers.evaluator import Evaluator as Evaluator
 from tokenloom.samplers.evaluator import LazyPrediction as LazyPrediction
 from tokenloom.samplers.evaluator import LocalPrediction as LocalPrediction

@@ -44,6 +44,7 @@ class Limit:
 
 Count = Annotated[int, Limit("at least 1", 1)]
 NotNegative = Annotated[float, Limit("in [0, inf)", 0)]
+Positive = Annotated[float, Limit("in (0, inf)", math.ulp(0.0))]
 UnitInterval = Annotated[float, Limit("in [0, 1]", 0, math.nextafter(1, 2))]
 OpenUnitInterval = Annotated[float, Limit("in (0, 1)", math.ulp(0.0), 1)]
 

@@ -4,33 +4,28 @@ r"""Gibbs correctors: k positions are redrawn from their conditional at the curr
 
 The conditional comes from the leave-one-out posterior, converted from whatever the model predicts, so any model whose
 tokens always leave some doubt has these correctors.  One position at a time in a random or a fixed order leaves p_t
-invariant; k at once is the Hogwild approximation.  The informed corrector redraws the positions of smallest margin,
+invariant; k at once is the Hogwild approximation.  A redraw often returns the token that is there.  Liu's Metropolised
+form never proposes it, and leaves p_t invariant too:
 
-    margin^l = log p_t(x_t^l | x_t^{-l}) - max over y != x_t^l of log p_t(y | x_t^{-l}),
+    y != x  with probability  p(y) / (1 - p(x)),  accepted with  min(1, (1 - p(x)) / (1 - p(y))),  p = p_t(. | x_t^{-l})
 
-or draws them with probability decreasing in it (Gumbel top-k, `temperature`).  Because the choice of l looks at x_t^l,
-the informed scan does not leave p_t invariant, even for k = 1: it is meant to repair, not to mix.
+It moves to each other token at least as often as a redraw, so averages over a random scan vary no more (Peskun).
 """
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
-from tokenloom.couplings.steps import marginal
-from tokenloom.drawing.chunks import CACHED, by_chunks
-from tokenloom.drawing.log_space import log_total
+from tokenloom.couplings.steps import Mixture, Rates, marginal
 from tokenloom.drawing.randomness import Randomness, uniform
-from tokenloom.posteriors import LeaveOneOut, gibbs_conditional
-from tokenloom.process import Process
+from tokenloom.posteriors import LeaveOneOut
 from tokenloom.samplers.evaluator import Evaluator, LazyPrediction, LocalPrediction
 from tokenloom.samplers.kernel import CORRECTORS, Corrector, InDoubt, uniform_pair
-from tokenloom.samplers.selection import gumbel, smallest
+from tokenloom.samplers.selection import smallest
 from tokenloom.state import Noisy
-from tokenloom.support.typed import Count, NotNegative
-from tokenloom.types import PerPosition
+from tokenloom.support.typed import Count
+from tokenloom.types import PerPosition, Tokens
 
 
 @dataclass(frozen=True)
@@ -54,51 +49,56 @@ class Gibbs(InDoubt, Corrector):
     def choose(self, prediction: LazyPrediction, order: PerPosition, index: int) -> LocalPrediction:
         """Choose the positions to redraw, and return the prediction at each."""
 
+    def redraw(
+        self, local: LocalPrediction, conditional: Mixture, noisy: Noisy, generator: Randomness | None
+    ) -> Tokens:
+        """Redraw the chosen positions, and return all tokens."""
+        branch, token = uniform_pair(noisy, generator)
+        return local.draw_from(conditional, noisy.tokens, branch, token)
+
     def correct(self, evaluate: Evaluator, noisy: Noisy, generator: Randomness | None, call: int) -> Noisy:
         process = evaluate.process
         for step in range(self.steps):
             order = uniform(tuple(noisy.tokens.shape), generator, noisy.tokens.device)
-            branch, token = uniform_pair(noisy, generator)
             local = self.choose(evaluate(noisy), order, call * self.steps + step)
             conditional = marginal(process, local.noisy, local.posterior)
-            noisy = process.move_to(noisy, local.draw_from(conditional, noisy.tokens, branch, token), noisy.t)
+            noisy = process.move_to(noisy, self.redraw(local, conditional, noisy, generator), noisy.t)
         return noisy
 
 
-@CORRECTORS.register("informed")
 @dataclass(frozen=True)
-class Informed(Gibbs):
-    """Redraw the positions of smallest margin (`alg:pc`)."""
+class Scan(Gibbs):
+    """A Gibbs corrector that chooses without looking at the tokens, and may be Metropolised."""
 
-    temperature: NotNegative = 0.0
-    """0 takes the smallest margins; above, margin / temperature + Gumbel noise decides."""
+    metropolised: bool = False
+    """Propose another token than the one that is there, and accept it so that p_t stays invariant (Liu)."""
 
-    exact = False
-
-    def choose(self, prediction: LazyPrediction, order: PerPosition, index: int) -> LocalPrediction:
-        everywhere = prediction.at(prediction.noisy.free, LeaveOneOut, truncated=False)
-        scores = margins(everywhere, prediction.noisy, prediction.evaluator.process)
-        if self.temperature > 0:
-            scores = scores / self.temperature - gumbel(order)
-        chosen = smallest(scores, self.parallel, order)
-        if prediction.evaluator.truncation is None:
-            return everywhere.among(chosen)
-        return prediction.at(chosen, LeaveOneOut)
+    def redraw(
+        self, local: LocalPrediction, conditional: Mixture, noisy: Noisy, generator: Randomness | None
+    ) -> Tokens:
+        if not self.metropolised:
+            return super().redraw(local, conditional, noisy, generator)
+        branch, token = uniform_pair(noisy, generator)
+        accept = uniform(tuple(noisy.tokens.shape), generator, noisy.tokens.device)
+        here, current = local.where, local.noisy.tokens
+        away = Rates(conditional.weights, current, conditional.prediction, conditional.noise)
+        proposed = away.invert_elsewhere(here.take(branch), here.take(token))
+        leaving, returning = (rates.elsewhere().sum(-1) for rates in (away, replace(away, stay=proposed)))  # 1 - p
+        return here.put(noisy.tokens, torch.where(here.take(accept) * returning < leaving, proposed, current))
 
 
 @CORRECTORS.register("random-scan")
 @dataclass(frozen=True)
-class RandomScan(Gibbs):
+class RandomScan(Scan):
     """Redraw positions in random order."""
 
     def choose(self, prediction: LazyPrediction, order: PerPosition, index: int) -> LocalPrediction:
-        chosen = smallest(order.masked_fill(~prediction.noisy.free, torch.inf), self.parallel)
-        return prediction.at(chosen, LeaveOneOut)
+        return at_random(prediction, order, self.parallel)
 
 
 @CORRECTORS.register("scan")
 @dataclass(frozen=True)
-class DeterministicScan(Gibbs):
+class DeterministicScan(Scan):
     """Redraw the free positions in reading order, continuing where the last step ended."""
 
     def choose(self, prediction: LazyPrediction, order: PerPosition, index: int) -> LocalPrediction:
@@ -108,24 +108,7 @@ class DeterministicScan(Gibbs):
         return prediction.at(free & ((rank - index * self.parallel) % count < self.parallel), LeaveOneOut)
 
 
-def margins(local: LocalPrediction, noisy: Noisy, process: Process) -> PerPosition:
-    """Return the margin of every position, +inf where it is given."""
-    logits = local.posterior.logits.squeeze(1)
-    values = by_chunks(
-        len(logits), logits.shape[1], lambda part: _margin(logits[part], local.noisy.sequences(part), process), CACHED
-    )
-    return local.where.put(torch.full_like(noisy.tokens, torch.inf, dtype=torch.float64), values)
-
-
-def _margin(logits: Float[Tensor, "positions vocab"], noisy: Noisy, process: Process) -> Float[Tensor, "positions 1"]:
-    """Return the margin of each position; for uniform noise from its largest entries alone."""
-    index = noisy.tokens
-    if not process.uniform_noise:
-        law = gibbs_conditional(LeaveOneOut(logits.unsqueeze(1)), noisy, process).double().squeeze(1)
-        return law.gather(-1, index) - law.scatter(-1, index, -torch.inf).amax(-1, keepdim=True)
-    others = logits.float().scatter(-1, index, -torch.inf)
-    best, own = others.amax(-1, keepdim=True).double(), logits.gather(-1, index).double()
-    total = torch.logaddexp(log_total(others).unsqueeze(-1).double(), own)
-    alpha = noisy.alpha_t[:, None]
-    own, best = (torch.log(alpha * (value - total).exp() + (1 - alpha) / process.vocab_size) for value in (own, best))
-    return own - best
+def at_random(prediction: LazyPrediction, order: PerPosition, count: int) -> LocalPrediction:
+    """Predict `count` free positions, drawn evenly without replacement."""
+    chosen = smallest(order.masked_fill(~prediction.noisy.free, torch.inf), count)
+    return prediction.at(chosen, LeaveOneOut)
