@@ -28,6 +28,7 @@ INEXACT = {
     *("mudm:resample=true", "mudm:resample=true,noise=hybrid"),
     *("random-scan:parallel=2", "scan:parallel=2"),
     *("remasking:schedule=loop,eta=1", "remasking:schedule=loop,loop_start=0.9,loop_end=0.1"),
+    "remasking:schedule=loop,eta=1,loop_level=0.9,switch=0.2",
 }
 """Settings that claim nothing."""
 EXACT = [setting for setting in EXTREMES if kernel_of(setting).exact]
