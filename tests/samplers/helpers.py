@@ -77,6 +77,10 @@ CELLS = [*PROCESSES, *(cell for cell in TABLES if cell is not tl.Interpolating)]
 """With a table under every coupling, one with zeros, and one with a point mass in a row."""
 KERNELS: dict[str, type[Kernel]] = {**PREDICTORS, **CORRECTORS}
 EXTREMES = (
+    "adaptive:parallel=1,draw=true",
+    "adaptive:parallel=99",
+    "adaptive:threshold=0,draw=true",
+    "adaptive:threshold=1,on=denoiser",
     "ancestral:through=plug-in",
     "ancestral:through=marginalised",
     "confidence:temperature=3",

@@ -22,6 +22,8 @@ ROWS, STEPS = 4_000, 64
 LEFT, CHANCE = 0.05, 0.045
 SETTINGS = [*KERNELS, *EXTREMES]
 INEXACT = {
+    *("adaptive", "adaptive:parallel=1,draw=true", "adaptive:parallel=99", "adaptive:threshold=0,draw=true"),
+    "adaptive:threshold=1,on=denoiser",
     *("dndm", "forward-backward", "greedy-tail", "informed", "reaudm", "routing"),
     *("forward-backward:amount=0.9", "forward-backward:amount=0.001,steps=2"),
     *("informed:parallel=2", "informed:steps=2,temperature=2"),
@@ -75,6 +77,7 @@ def test_scans_that_redraw_both_tokens_at_once_lose_what_holds_them_together(set
         ("informed:parallel=2", tl.Uniform),
         ("dndm", tl.Uniform),
         ("routing", tl.Uniform),
+        ("adaptive", tl.Uniform),
     ],
 )
 def test_settings_that_claim_nothing_may_be_far_from_p_0(setting: str, kind: Cell) -> None:

@@ -21,6 +21,7 @@ from tokenloom.samplers.kernel import Corrector as Corrector
 from tokenloom.samplers.kernel import Kernel as Kernel
 from tokenloom.samplers.kernel import Predictor as Predictor
 from tokenloom.samplers.kernel import uniform_pair as uniform_pair
+from tokenloom.samplers.predictors.adaptive import Adaptive as Adaptive
 from tokenloom.samplers.predictors.ancestral import Ancestral as Ancestral
 from tokenloom.samplers.predictors.autoregressive import Autoregressive as Autoregressive
 from tokenloom.samplers.predictors.confidence import Confidence as Confidence
