@@ -86,6 +86,8 @@ EXTREMES = (
     "confidence:temperature=3",
     "confidence:score=margin",
     "confidence:score=entropy,temperature=0.3",
+    "entropy-bound:bound=0,hot=9",
+    "entropy-bound:bound=99,cold=1e-9",
     "forward-backward:amount=0.9",
     "forward-backward:amount=0.001,steps=2",
     "gillespie:floor=0.9",

@@ -24,6 +24,7 @@ SETTINGS = [*KERNELS, *EXTREMES]
 INEXACT = {
     *("adaptive", "adaptive:parallel=1,draw=true", "adaptive:parallel=99", "adaptive:threshold=0,draw=true"),
     "adaptive:threshold=1,on=denoiser",
+    *("entropy-bound", "entropy-bound:bound=0,hot=9", "entropy-bound:bound=99,cold=1e-9"),
     *("dndm", "forward-backward", "greedy-tail", "informed", "reaudm", "routing"),
     *("forward-backward:amount=0.9", "forward-backward:amount=0.001,steps=2"),
     *("informed:parallel=2", "informed:steps=2,temperature=2"),
@@ -78,6 +79,7 @@ def test_scans_that_redraw_both_tokens_at_once_lose_what_holds_them_together(set
         ("dndm", tl.Uniform),
         ("routing", tl.Uniform),
         ("adaptive", tl.Uniform),
+        ("entropy-bound", tl.Uniform),
     ],
 )
 def test_settings_that_claim_nothing_may_be_far_from_p_0(setting: str, kind: Cell) -> None:

@@ -26,6 +26,7 @@ from tokenloom.samplers.predictors.ancestral import Ancestral as Ancestral
 from tokenloom.samplers.predictors.autoregressive import Autoregressive as Autoregressive
 from tokenloom.samplers.predictors.confidence import Confidence as Confidence
 from tokenloom.samplers.predictors.dndm import DNDM as DNDM
+from tokenloom.samplers.predictors.entropy_bound import EntropyBound as EntropyBound
 from tokenloom.samplers.predictors.frozen_rates import Euler as Euler
 from tokenloom.samplers.predictors.frozen_rates import TauLeaping as TauLeaping
 from tokenloom.samplers.predictors.gillespie import Gillespie as Gillespie
