@@ -1,7 +1,7 @@
 """Samplers: a `Sampler` value runs a predictor and a corrector; every kernel is a public class here.
 
 For authors of kernels: `Predictor`, `Corrector`, `PREDICTORS`, `CORRECTORS`, `Evaluator`, `LocalPrediction`,
-`uniform_pair`.
+`uniform_pair`; of stop rules: `StopRule`, `Offer`, `STOPS`.
 """
 
 from tokenloom.samplers.correctors.forward_backward import ForwardBackward as ForwardBackward
@@ -12,7 +12,6 @@ from tokenloom.samplers.correctors.gibbs import RandomScan as RandomScan
 from tokenloom.samplers.evaluator import Evaluator as Evaluator
 from tokenloom.samplers.evaluator import LazyPrediction as LazyPrediction
 from tokenloom.samplers.evaluator import LocalPrediction as LocalPrediction
-from tokenloom.samplers.evaluator import Until as Until
 from tokenloom.samplers.fill import fill as fill
 from tokenloom.samplers.given import GivenTokens as GivenTokens
 from tokenloom.samplers.kernel import CORRECTORS as CORRECTORS
@@ -42,3 +41,8 @@ from tokenloom.samplers.run import Samples as Samples
 from tokenloom.samplers.run import Step as Step
 from tokenloom.samplers.sampler import Sampler as Sampler
 from tokenloom.samplers.sampler import sample as sample
+from tokenloom.samplers.stopping import STOPS as STOPS
+from tokenloom.samplers.stopping import Offer as Offer
+from tokenloom.samplers.stopping import StopRule as StopRule
+from tokenloom.samplers.stopping import Until as Until
+from tokenloom.samplers.stops.stable import Stable as Stable
