@@ -26,7 +26,7 @@ from tokenloom.evaluation.tasks import TASKS
 from tokenloom.nn import NETWORKS, Task, TransformerOptions
 from tokenloom.noise import NOISES
 from tokenloom.objectives import OBJECTIVES
-from tokenloom.samplers import CORRECTORS, PREDICTORS
+from tokenloom.samplers import CORRECTORS, PREDICTORS, STOPS
 from tokenloom.schedules import SCHEDULES
 from tokenloom.support.registry import Directory
 from tokenloom.training.build import build_model, resolve
@@ -39,8 +39,8 @@ pytestmark = pytest.mark.usefixtures("as_a_user")  # as readers run it; shape ch
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "extending.md").read_text()
 REGISTRIES: list[Directory[Any]] = [
-    NOISES, COUPLINGS, PROCESSES, SCHEDULES, PREDICTORS, CORRECTORS, OBJECTIVES, NETWORKS, SOURCES, JUDGES, RECIPES,
-    TASKS, VIEWS, COMMANDS,
+    NOISES, COUPLINGS, PROCESSES, SCHEDULES, PREDICTORS, CORRECTORS, STOPS, OBJECTIVES, NETWORKS, SOURCES, JUDGES,
+    RECIPES, TASKS, VIEWS, COMMANDS,
 ]  # fmt: skip
 SECTIONS = dict(re.findall(r"^## (An? [a-z ]+)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL))
 Paste = Callable[[str], ModuleType]
@@ -154,6 +154,14 @@ def test_a_corrector(paste: Paste) -> None:
     sampler = tl.Sampler.parse("ancestral + refresh:share=0.5", steps=9)
     assert sampler.corrector == refresh(share=0.5)
     assert int(sampler.run(oracle, 8, length=2).evaluations.max()) <= 9
+
+
+def test_a_stop_rule(paste: Paste) -> None:
+    sure = paste("A stop rule").Sure
+    oracle = tl.Oracle(brute.random_p0(3, 2), tl.Masked(3))
+    assert STOPS.parse("sure:most=2") == sure(2.0)
+    assert tl.Sampler(steps=9).run(oracle, 4, until=sure(9.0)).evaluations.tolist() == [1] * 4
+    assert int(tl.Sampler(steps=9).run(oracle, 4, until=sure(0.0)).evaluations.max()) > 1
 
 
 def test_an_objective(paste: Paste) -> None:

@@ -34,6 +34,7 @@ METHODS = {
 """Methods that users call, by the value of a world that has them."""
 FOR_AUTHORS = (
     "LocalPrediction", "uniform_pair", "Kernel", "Predictor", "Corrector", "GivenTokens", "Run",
+    "StopRule", "Offer", "Until",
 )  # fmt: skip
 """What the driver hands to kernels, and the classes they extend; nobody calls these with values of their own."""
 CALLED_BACK = ("on_step", "until", "row_noise", "on_progress")

@@ -19,7 +19,7 @@ from tokenloom.data.base import SOURCES
 from tokenloom.evaluation.judges import JUDGES
 from tokenloom.nn.base import NETWORKS
 from tokenloom.objectives import OBJECTIVES
-from tokenloom.samplers import CORRECTORS, PREDICTORS
+from tokenloom.samplers import CORRECTORS, PREDICTORS, STOPS
 from tokenloom.schedules import SCHEDULES
 from tokenloom.training.methods import methods
 
@@ -35,6 +35,7 @@ TEXTS = (
 )  # fmt: skip
 NAMES: dict[str, Iterable[str]] = {
     "--sampler": PREDICTORS, "--samplers": PREDICTORS, "--corrector": CORRECTORS, "--correctors": CORRECTORS,
+    "--until": STOPS,
     "--method": (*methods(), "audm:noise=unigram", "udm:noise=x"),
     "--objective": OBJECTIVES, "--schedule": SCHEDULES, "--data.kind": SOURCES,
     "--network.kind": NETWORKS, "--judge": JUDGES,

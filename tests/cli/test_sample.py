@@ -11,7 +11,7 @@ from tests.cli.helpers import Shell
 from tests.training.helpers import saved, tiny
 from tokenloom.data.text import TextSource
 from tokenloom.models.tokenizer import Characters
-from tokenloom.samplers import CORRECTORS, PREDICTORS
+from tokenloom.samplers import CORRECTORS, PREDICTORS, STOPS
 from tokenloom.support import display
 
 
@@ -70,6 +70,15 @@ def test_a_corrector_is_used_however_it_is_named(options: list[str], text: str, 
     assert (plain["evaluations"], corrected["evaluations"]) == (6, 5)
 
 
+def test_sequences_stop_by_a_rule_and_the_record_says_so(text: str, shell: Shell) -> None:
+    """Any entropy is below 9 nats, so a row that need not be stable stops at its first evaluation."""
+    options = ["--num", "2", "--steps", "32", "--sampler", "entropy-bound"]
+    plain = shell.json("sample", text, *options)
+    stopped = shell.json("sample", text, *options, "--until", "stable:stability=0,confidence=9")
+    assert (plain["evaluations"], stopped["evaluations"]) == (32, 1)
+    assert stopped["provenance"]["options"]["until"] == "stable:stability=0,confidence=9"
+
+
 def test_watch_shows_every_step_and_out_holds_everything(text: str, tmp_path: Path, shell: Shell) -> None:
     out = tmp_path / "deep" / "samples.json"
     options = ["--num", "2", "--steps", "3", "--watch", "--corrector-steps", "1", "--out", str(out)]
@@ -98,6 +107,7 @@ def test_watch_shows_every_step_and_out_holds_everything(text: str, tmp_path: Pa
         (["--corrector-steps", "-1"], "--corrector-steps must not be negative, got -1"),
         (["--out", str(Path(__file__).parent)], "which is not part of samples; name a new folder with --out"),
         (["--out", "/dev/null/here.json"], "cannot write to /dev/null: "),
+        (["--until", "stabel"], "there is no stop rule 'stabel'; did you mean stable?"),
         (["--corrector", "informd"], "there is no corrector 'informd'; did you mean informed"),
         (["--corrector-steps", "5", "--steps", "6"], "takes at least 7 evaluations, got steps=6"),
         (["--out", "picture.png"], "picture.png would be a picture, but the model writes text; write .json instead"),
@@ -111,7 +121,7 @@ def test_a_wrong_input_gets_a_sentence(text: str, arguments: list[str], sentence
 
 def test_every_sampler_is_listed(text: str, shell: Shell) -> None:
     printed = shell("sample", text, "--sampler", "list").out
-    assert all(name in printed for name in [*PREDICTORS, *CORRECTORS])
+    assert all(name in printed for name in [*PREDICTORS, *CORRECTORS, *STOPS])
     assert f"(needs {PREDICTORS['confidence'].needs})" in " ".join(printed.split())
 
 

@@ -77,6 +77,10 @@ CELLS = [*PROCESSES, *(cell for cell in TABLES if cell is not tl.Interpolating)]
 """With a table under every coupling, one with zeros, and one with a point mass in a row."""
 KERNELS: dict[str, type[Kernel]] = {**PREDICTORS, **CORRECTORS}
 EXTREMES = (
+    "adaptive:parallel=1,draw=true",
+    "adaptive:parallel=99",
+    "adaptive:threshold=0,draw=true",
+    "adaptive:threshold=1,on=denoiser",
     "ancestral:through=plug-in",
     "ancestral:through=marginalised",
     "balanced:g=sqrt,time=0.5",
@@ -86,6 +90,8 @@ EXTREMES = (
     "confidence:temperature=3",
     "confidence:score=margin",
     "confidence:score=entropy,temperature=0.3",
+    "entropy-bound:bound=0,hot=9",
+    "entropy-bound:bound=99,cold=1e-9",
     "forward-backward:amount=0.9",
     "forward-backward:amount=0.001,steps=2",
     "gillespie:floor=0.9",
@@ -105,9 +111,10 @@ EXTREMES = (
     "random-scan:steps=2",
     "remasking:schedule=cap,eta=1",
     "remasking:schedule=rescale,eta=1",
-    "remasking:schedule=switch,eta=1",
-    "remasking:schedule=switch,eta=1,switch=1",
+    "remasking:schedule=rescale,eta=1,switch=0.55",
+    "remasking:schedule=cap,eta=1,switch=0",
     "remasking:schedule=loop,eta=1",
+    "remasking:schedule=loop,eta=1,loop_level=0.9,switch=0.2",
     "remasking:schedule=loop,loop_start=0.9,loop_end=0.1",
     "scan:metropolised=true",
     "scan:metropolised=true,parallel=2",

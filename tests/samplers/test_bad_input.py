@@ -56,6 +56,8 @@ CASES: list[tuple[str, Callable[[], object], str]] = [
     ("kappa above 1", lambda: tl.sample(UNIFORM, 1, sampler="psi:kappa=2"), r"kappa must be in \[0, 1\], got 2"),
     ("since no number", lambda: tl.sample(UNIFORM, 1, sampler="psi:since=nan"), r"since must be in \[0, 1\], got nan"),
     ("switch above 1", lambda: tl.sample(MASKED, 1, sampler="remasking:switch=2"), r"switch must be in \[0, 1\], got 2"),
+    ("a loop without noise", lambda: tl.sample(MASKED, 1, sampler="remasking:loop_level=1"), r"loop_level must be in \(0, 1\), got 1"),
+    ("the schedule that was a switch", lambda: tl.sample(MASKED, 1, sampler="remasking:schedule=switch"), "remasking:schedule must be 'cap' or 'rescale' or 'loop', got 'switch'"),
     ("eta above 1", lambda: tl.sample(MASKED, 1, sampler="remasking:eta=2"), r"eta must be in \[0, 1\], got 2"),
     ("a loop upside down", lambda: tl.sample(MASKED, 1, sampler="remasking:loop_start=0.1,loop_end=0.2"), "a loop needs 0 < loop_end < loop_start < 1"),
     ("a floor of 0", lambda: tl.sample(UNIFORM, 1, sampler="gillespie:floor=0"), r"floor must be in \(0, 1\), got 0"),

@@ -22,6 +22,9 @@ ROWS, STEPS = 4_000, 64
 LEFT, CHANCE = 0.05, 0.045
 SETTINGS = [*KERNELS, *EXTREMES]
 INEXACT = {
+    *("adaptive", "adaptive:parallel=1,draw=true", "adaptive:parallel=99", "adaptive:threshold=0,draw=true"),
+    "adaptive:threshold=1,on=denoiser",
+    *("entropy-bound", "entropy-bound:bound=0,hot=9", "entropy-bound:bound=99,cold=1e-9"),
     *("dndm", "forward-backward", "greedy-tail", "informed", "reaudm", "routing"),
     *("forward-backward:amount=0.9", "forward-backward:amount=0.001,steps=2"),
     *("balanced:g=min,parallel=true,time=2", "balanced:parallel=true,time=0.1,steps=2"),
@@ -30,6 +33,7 @@ INEXACT = {
     *("mudm:resample=true", "mudm:resample=true,noise=hybrid"),
     *("random-scan:parallel=2", "scan:parallel=2"),
     *("remasking:schedule=loop,eta=1", "remasking:schedule=loop,loop_start=0.9,loop_end=0.1"),
+    "remasking:schedule=loop,eta=1,loop_level=0.9,switch=0.2",
 }
 """Settings that claim nothing."""
 EXACT = [setting for setting in EXTREMES if kernel_of(setting).exact]
@@ -76,6 +80,8 @@ def test_scans_that_redraw_both_tokens_at_once_lose_what_holds_them_together(set
         ("informed:parallel=2", tl.Uniform),
         ("dndm", tl.Uniform),
         ("routing", tl.Uniform),
+        ("adaptive", tl.Uniform),
+        ("entropy-bound", tl.Uniform),
     ],
 )
 def test_settings_that_claim_nothing_may_be_far_from_p_0(setting: str, kind: Cell) -> None:

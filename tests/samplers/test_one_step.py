@@ -65,6 +65,8 @@ def test_psi_step_superposes_the_bridge_and_a_fresh_noising(
 
 LOOP = "schedule=loop,eta=0.4,loop_start=0.5,loop_end=0.1"
 """Grid times 0.4 and 0.2 stand for t = 0.5, and 0.05 for t = 0.25."""
+OWN_LEVEL = f"{LOOP},loop_level=0.8"
+"""They stand for t = 0.2 here, 0.75 for t = 0.6 and 0.05 for t = 0.1."""
 REMASKING = [
     # options, alpha_s of the grid, alpha_t, sigma, alpha_s of the state; sigma_max = min(1, (1 - alpha_s) / alpha_t)
     ("schedule=cap,eta=0.3", 0.6, 0.25, 0.3, 0.6),
@@ -72,11 +74,21 @@ REMASKING = [
     ("schedule=rescale,eta=0.5", 0.6, 0.25, 0.5, 0.6),
     ("schedule=rescale,eta=0.5", 0.8, 0.6, 1 / 6, 0.8),
     ("schedule=rescale,eta=1", 0.8, 0.6, 1 / 3, 0.8),
-    ("schedule=switch,eta=0.5,switch=0.5", 0.8, 0.6, 1 / 6, 0.8),
-    ("schedule=switch,eta=0.5,switch=0.3", 0.8, 0.6, 0.0, 0.8),
+    ("schedule=rescale,eta=0.5,switch=0.5", 0.8, 0.6, 1 / 6, 0.8),
+    ("schedule=rescale,eta=0.5,switch=0.3", 0.8, 0.6, 0.0, 0.8),
+    ("schedule=cap,eta=0.3,switch=0.75", 0.6, 0.25, 0.3, 0.6),
+    ("schedule=cap,eta=0.3,switch=0.7", 0.6, 0.25, 0.0, 0.6),
+    ("schedule=cap,eta=1,switch=0", 0.6, 0.25, 0.0, 0.6),
     ("schedule=loop,eta=0.5,loop_start=0.3", 0.6, 0.25, 0.0, 0.6),
     (LOOP, 0.8, 0.5, 0.4, 0.5),
     (LOOP, 0.95, 0.5, 0.0, 0.75),
+    (OWN_LEVEL, 0.25, 0.1, 0.0, 0.4),
+    (OWN_LEVEL, 0.5, 0.4, 0.0, 0.8),
+    (OWN_LEVEL, 0.7, 0.8, 0.25, 0.8),
+    (f"{OWN_LEVEL},switch=0.2", 0.7, 0.8, 0.25, 0.8),
+    (f"{OWN_LEVEL},switch=0.15", 0.7, 0.8, 0.0, 0.8),
+    (OWN_LEVEL.replace("eta=0.4", "eta=0.02"), 0.7, 0.8, 0.02, 0.8),
+    (OWN_LEVEL, 0.95, 0.8, 0.0, 0.9),
 ]
 
 

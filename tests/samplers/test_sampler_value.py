@@ -140,7 +140,7 @@ def test_options_of_a_kernel_parse_from_text_and_are_run_away_from_their_default
     for option in fields(kernel):
         if option.default is MISSING:
             continue  # an object, such as the inner predictor of the greedy tail
-        text = str(option.default).lower() if option.type is bool else str(option.default)
+        text = str(option.default).lower() if option.default in (None, False, True) else str(option.default)
         for spelt in (option.name, option.name.replace("_", "-")):
             parsed = getattr(registry.parse(f"{name}:{spelt}={text}"), option.name)
             assert parsed == option.default

@@ -19,6 +19,10 @@ GREEDY = [
     ("confidence:score=margin", tl.Masked, None),
     ("confidence:score=entropy", tl.Masked, None),
     ("routing", tl.Uniform, None),
+    ("entropy-bound:bound=3", tl.Uniform, None),
+    ("entropy-bound:bound=3", tl.Masked, None),
+    ("adaptive", tl.Uniform, None),
+    ("adaptive:threshold=0.5,on=denoiser", tl.Uniform, None),
     ("greedy-tail", tl.Uniform, None),
     ("ancestral", tl.Uniform, "informed:parallel=3"),
 ]

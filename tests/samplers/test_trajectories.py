@@ -91,6 +91,8 @@ def test_trajectory_of_fixed_absorbing_states_is_not_that_of_uniform_diffusion()
         (tl.Masked, "remasking:eta=0.7"),
         (tl.Masked, "remasking:schedule=loop,eta=0.7"),
         (tl.Masked, "remasking:schedule=loop,eta=1"),
+        (tl.Masked, "remasking:schedule=loop,eta=1,loop_level=0.9"),
+        (tl.Masked, "remasking:schedule=cap,eta=0.7,switch=0.5"),
     ],
 )
 def test_marginals_of_one_position_are_those_of_markov_diffusion_whatever_the_steps(kind: Cell, sampler: str) -> None:

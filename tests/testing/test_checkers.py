@@ -66,7 +66,10 @@ def test_the_processes_keep_their_laws(process: tl.Process) -> None:
     sound(check_process(process))
 
 
-SAMPLERS = [PREDICTORS.parse(name) for name in ("ancestral", "psi", "gillespie", "reaudm", "mudm", "confidence")]
+SAMPLERS = [
+    *map(PREDICTORS.parse, ("ancestral", "psi", "gillespie", "reaudm", "mudm", "confidence")),
+    *map(PREDICTORS.parse, ("adaptive", "entropy-bound")),
+]
 
 
 @pytest.mark.parametrize("kernel", [*SAMPLERS, *map(CORRECTORS.parse, ("random-scan", "informed"))])

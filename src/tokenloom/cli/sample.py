@@ -27,12 +27,13 @@ from tokenloom.drawing.randomness import derive_seed
 from tokenloom.models.model import DiffusionModel
 from tokenloom.models.opening import named, open_run, placed
 from tokenloom.models.threads import fit_threads
-from tokenloom.samplers import CORRECTORS, PREDICTORS, Autoregressive, Sampler, Step
+from tokenloom.samplers import CORRECTORS, PREDICTORS, STOPS, Autoregressive, Sampler, Step
 from tokenloom.samplers.fill import draw_each
 from tokenloom.samplers.options import SamplerOptions
 from tokenloom.samplers.run import OnStep
 from tokenloom.support.checks import check_least
 from tokenloom.support.display import Display
+from tokenloom.support.registry import Registry
 from tokenloom.support.words import counted
 
 
@@ -49,6 +50,8 @@ class SampleConfig:
     sampling: Annotated[SamplerOptions, tyro.conf.arg(name="")] = field(default_factory=SamplerOptions)
     corrector_steps: int | None = None
     """Corrector steps after each sampler step, of the informed corrector unless --corrector names another."""
+    until: str | None = None
+    """Stop a sequence early by this rule, as in stable:confidence=0.005; it is then no longer a draw from the model."""
     prompt: tuple[str, ...] = ()
     """Text that sequences begin with; of several, each sequence takes the next in turn."""
     infill: tuple[str, ...] = ()
@@ -99,9 +102,10 @@ class SampleConfig:
 @COMMANDS.register("sample")
 def sample(config: Annotated[SampleConfig, tyro.conf.arg(name="")]) -> None:
     """Draw sequences from a trained model."""
-    if "list" in (config.sampling.sampler, config.sampling.corrector):
+    if "list" in (config.sampling.sampler, config.sampling.corrector, config.until):
         list_samplers()
         return
+    until = None if config.until is None else STOPS.parse(config.until)
     display = Display()
     with display.status("loading the model"):
         run = placed(open_run(named(config.run, config.process)), config.compile)
@@ -122,7 +126,7 @@ def sample(config: Annotated[SampleConfig, tyro.conf.arg(name="")]) -> None:
         """Draw some rows, each with random numbers of its own; return their tokens and evaluations."""
         cells, lengths = zip(*(given[row % len(given)] for row in rows), strict=True)
         seeds = [derive_seed(config.seed, "row", row) for row in rows]
-        return draw_each(sampler, run.model, cells, lengths, seeds, on_step)
+        return draw_each(sampler, run.model, cells, lengths, seeds, on_step, until)
 
     if config.out is not None and in_shards:
         about = {"provenance": provenance, "shard": config.shard}
@@ -211,14 +215,16 @@ def watching(decoder: Decoder, flags: list[bool]) -> Iterator[Callable[[Step], N
 
 
 def list_samplers() -> None:
-    """Print every sampler and corrector, and the processes they run under."""
+    """Print every sampler and corrector, the processes they run under, and the rules to stop by."""
     console = Console()
-    for title, registry in (("samplers", PREDICTORS), ("correctors", CORRECTORS)):
+    registries: dict[str, Registry[Any]] = {"samplers": PREDICTORS, "correctors": CORRECTORS, "stop rules": STOPS}
+    for title, registry in registries.items():
         table = Table.grid("", "", padding=(0, 2), pad_edge=True)
         for name in registry:
             try:
                 kernel = registry[name]
-                line = f"{(kernel.__doc__ or '').splitlines()[0]} [dim](needs {kernel.needs})[/]"
+                needs = f" [dim](needs {kernel.needs})[/]" if registry is not STOPS else ""
+                line = (kernel.__doc__ or "").splitlines()[0] + needs
             except ValueError as error:  # of another package, which cannot be imported
                 line = f"[red]{escape(str(error))}[/]"
             table.add_row(name, line)

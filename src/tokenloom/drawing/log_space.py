@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from tokenloom.drawing.chunks import chunks
+from tokenloom.drawing.chunks import CACHED, by_chunks, chunks
 from tokenloom.types import Logits, PerPosition, Tokens
 
 
@@ -34,3 +34,23 @@ def log_total(logits: Float[Tensor, "*shape vocab"]) -> Float[Tensor, "*shape"]:
         return logits.logsumexp(-1)
     nothing = logits.detach().amax(-1) == -torch.inf
     return logits.masked_fill(nothing.unsqueeze(-1), 0).logsumexp(-1).masked_fill(nothing, -torch.inf)
+
+
+def tempered(logits: Float[Tensor, "rows vocab"], temperature: Float[Tensor, "rows"]) -> Float[Tensor, "rows vocab"]:
+    """Divide logits by a temperature per row, in float32 and with 0 at the most probable token."""
+    wide = logits.float()
+    coldest = torch.finfo(wide.dtype).tiny  # below it only the most probable tokens are left anyway
+    return (wide - wide.amax(-1, keepdim=True)) / temperature.float().clamp(min=coldest)[:, None]
+
+
+def entropy(logits: Float[Tensor, "rows vocab"], temperature: Float[Tensor, "rows"]) -> Float[Tensor, "rows"]:
+    """Return the entropy of softmax(logits / temperature), in nats: log Z - E[z] with z = 0 at the largest."""
+
+    def part(rows: slice) -> Tensor:
+        z = tempered(logits[rows], temperature[rows])
+        weights = z.exp()
+        total = weights.sum(-1)
+        mean = (weights * z.clamp(min=-1e4)).sum(-1) / total  # what is impossible has weight 0, and 0 x inf is NaN
+        return (total.log() - mean).double()
+
+    return by_chunks(len(logits), logits.shape[1], part, CACHED)

@@ -15,13 +15,13 @@ accelerator the host would wait until all that was queued is done, so branches t
 and what must be known of the network's output is gathered on the device and asked for once, at the end.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeVar
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from tokenloom.couplings.steps import Mixture
@@ -31,7 +31,7 @@ from tokenloom.drawing.truncation import Truncation, truncate_checked
 from tokenloom.models.evaluating import evaluating
 from tokenloom.models.protocol import Model
 from tokenloom.posteriors import Denoiser, LeaveOneOut, OverTokens, Posterior, convert_at
-from tokenloom.samplers.given import HeldPositions
+from tokenloom.samplers.stopping import Stopping
 from tokenloom.state import Noisy, Positions
 from tokenloom.support.checks import check_finite_maximum, check_mask
 from tokenloom.support.memory import check_memory
@@ -39,9 +39,6 @@ from tokenloom.support.typed import check_type, checked
 from tokenloom.types import Flags, PerPosition, PerRow, Tokens
 
 Kind = TypeVar("Kind", bound=OverTokens)
-Until = Callable[[Tokens, Int[Tensor, "rows"]], Bool[Tensor, "rows"]]
-"""A function from sequences, and the rows of the batch that they belong to, to flags of those to stop at."""
-
 HEAD_ELEMENTS = 1 << 24
 """Logits that the head computes at once: each time it reads all of its weight."""
 
@@ -78,32 +75,6 @@ class LocalPrediction:
     def draw_from(self, law: Mixture, tokens: Tokens, branch: PerPosition, token: PerPosition) -> Tokens:
         """Replace the tokens of these positions by draws from a law over them."""
         return self.where.put(tokens, law.invert(self.where.take(branch), self.where.take(token)))
-
-
-class Stopping:
-    """The rows of a run that need no more steps, because the model's most probable sequence is already good.
-
-    At every network evaluation of a row, `until` sees the most probable token of each free position under the
-    (truncated) denoiser, beside the given ones.  Where it agrees, this sequence is the row's result and the network is
-    not asked about the row again.  It is then no longer a draw from the model.  The other rows do not notice.
-    """
-
-    def __init__(self, until: Until, held: HeldPositions, start: Tokens) -> None:
-        self.until, self.held = until, held
-        self.tokens = start.clone()
-        self.done = torch.zeros(len(start), dtype=torch.bool, device=start.device)
-
-    def offer(self, tokens: Tokens, rows: Int[Tensor, "rows"]) -> None:
-        """Stop the rows whose most probable sequence is good."""
-        if self.held.tokens is not None and self.held.flags is not None:
-            tokens = torch.where(self.held.flags[rows], self.held.tokens[rows], tokens)
-        good = self.until(tokens, rows)
-        self.tokens[rows[good]] = tokens[good]
-        self.done[rows[good]] = True
-
-    def result(self, drawn: Tokens) -> Tokens:
-        """Return what was drawn, and where a row has stopped, what it stopped at."""
-        return torch.where(self.done.unsqueeze(1), self.tokens, drawn)
 
 
 class Evaluator:
@@ -273,7 +244,7 @@ class LazyPrediction:
             self._features, self._known = fresh, self._known | missing
             if evaluator.stopping is not None:  # offer the most probable tokens of the rows evaluated just now
                 where = torch.zeros_like(self.noisy.tokens, dtype=torch.bool).index_fill(0, rows, True)
-                best = self.at(where, Denoiser).posterior.logits.argmax(-1)
-                evaluator.stopping.offer(best.view(len(rows), -1), rows)
+                logits = self.at(where, Denoiser).posterior.logits.view(len(rows), where.shape[1], -1)
+                evaluator.stopping.offer(rows, logits, self.noisy.t[rows])
         assert self._features is not None
         return self._features

@@ -9,6 +9,7 @@ from tokenloom.drawing.randomness import RowGenerators, derive_seed
 from tokenloom.models.model import DiffusionModel
 from tokenloom.samplers.run import OnStep
 from tokenloom.samplers.sampler import Sampler
+from tokenloom.samplers.stopping import Until
 from tokenloom.samplers.templates import Cells, given_tokens, template_cells
 from tokenloom.support.typed import checked
 
@@ -36,6 +37,7 @@ def draw_each(
     lengths: Sequence[int | None],
     seeds: Sequence[int],
     on_step: OnStep | None = None,
+    until: Until | None = None,
 ) -> list[tuple[list[int], int]]:
     """Draw a sequence for each row of given cells, those of one length as a batch; return each with its evaluations."""
     found: dict[int, tuple[list[int], int]] = {}
@@ -47,6 +49,8 @@ def draw_each(
         if any(cells):  # else nothing is given, which also a model of unknown length can be asked
             tokens, flags = given_tokens(cells, length or max(map(len, cells)))
             given = tokens.to(generator.device), flags.to(generator.device)
-        samples = sampler.run(model, len(mine), length=length, given=given, generator=generator, on_step=on_step)
+        samples = sampler.run(
+            model, len(mine), length=length, given=given, generator=generator, on_step=on_step, until=until
+        )
         found |= zip(mine, zip(samples.tokens.tolist(), samples.evaluations.tolist(), strict=True), strict=True)
     return [found[row] for row in range(len(rows))]

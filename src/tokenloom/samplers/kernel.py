@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Any, ClassVar, TypeVar
 
+import torch
+
 from tokenloom.drawing import randomness
 from tokenloom.drawing.randomness import Randomness, RowGenerators
 from tokenloom.models.protocol import Model
@@ -143,6 +145,10 @@ class Predictor(Kernel):
     ) -> tuple[Noisy, Any]:
         """Return the state at s, and the memory there."""
         return self.step(evaluate, noisy, s, generator), memory
+
+    def temperature_at(self, t: PerRow) -> PerRow:
+        """Return the temperature at which this predictor draws at time t, beside that of the sampler; 1 by default."""
+        return torch.ones_like(t)
 
     def corrected(self, memory: Any, changed: Flags) -> Any:
         """Return the memory after a corrector changed some tokens."""

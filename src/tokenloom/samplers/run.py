@@ -18,8 +18,9 @@ from torch import Tensor
 from tokenloom.drawing.randomness import Randomness
 from tokenloom.models.protocol import Model
 from tokenloom.posteriors import Score
-from tokenloom.samplers.evaluator import Evaluator, LazyPrediction, Stopping, Until
+from tokenloom.samplers.evaluator import Evaluator, LazyPrediction
 from tokenloom.samplers.given import GivenTokens, HeldPositions
+from tokenloom.samplers.stopping import Stopping, Until
 from tokenloom.samplers.templates import prompt_tokens
 from tokenloom.state import Noisy
 from tokenloom.types import Flags, Tokens
@@ -115,7 +116,9 @@ class Run:
         self.times = sampler.times().to(device)
         self.index = 0 if begin is None or not self.batch else int((self.times >= noisy.t[0]).sum()) - 1
         self.hold = HeldPositions.make(model, given, noisy, sampler.show_given)
-        self.stopping = None if self.until is None else Stopping(self.until, self.hold, noisy.tokens)
+        self.stopping = None
+        if self.until is not None:
+            self.stopping = Stopping(self.until, self.hold, noisy.tokens, sampler.predictor.temperature_at)
         self.evaluate = Evaluator(model, sampler.truncation, self.batch, self.stopping, checks=False)
         self.memory: Any = sampler.predictor.begin(model.process, noisy, self.generator)
         self.noisy = self.hold(noisy, self.generator)

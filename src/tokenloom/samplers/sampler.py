@@ -16,12 +16,12 @@ from torch import Tensor
 from tokenloom.drawing.randomness import Randomness
 from tokenloom.drawing.truncation import Truncation
 from tokenloom.models.protocol import Model
-from tokenloom.samplers.evaluator import Until
 from tokenloom.samplers.given import GivenTokens, ShowGiven
 from tokenloom.samplers.kernel import CORRECTORS, PREDICTORS, Corrector, Predictor, restore
 from tokenloom.samplers.predictors.ancestral import Ancestral
 from tokenloom.samplers.predictors.autoregressive import Autoregressive
 from tokenloom.samplers.run import OnStep, Run, Samples
+from tokenloom.samplers.stopping import Until
 from tokenloom.state import Noisy
 from tokenloom.support.typed import checked
 from tokenloom.support.words import nearest
@@ -204,7 +204,8 @@ class Sampler(Truncation):
             given: Given tokens and the flags of their positions, [batch, length] or one [length] for all.
             prompt: A text that every sequence begins with, for a model with a tokenizer.
             generator: The source of random numbers; with `RowGenerators` a row does not depend on its batch.
-            until: Stops a row as soon as its most probable sequence is good; see `Stopping`.
+            until: Stops a row as soon as its most probable sequence is good: a function of sequences, or a rule such as
+                `tl.samplers.Stable()`; it is then no longer a draw from the model.
             begin: Starts at this state, with the steps of the grid below its time, instead of at the prior.
         """
         run = Run(self.for_model(model), model, batch, length, given, prompt, generator, until, begin)

@@ -4,6 +4,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from tokenloom.drawing.chunks import CACHED, by_chunks
 from tokenloom.types import Flags, PerPosition, Tokens
 
 ROUNDING = 1e-5
@@ -35,5 +36,10 @@ def gumbel(u: PerPosition) -> PerPosition:
 
 def mode(logits: Float[Tensor, "batch length vocab"]) -> Tokens:
     """Return the most probable token, and of those within rounding of it the smallest id."""
-    largest = logits.amax(-1, keepdim=True)
-    return (logits >= largest - ROUNDING * largest.abs().clamp(min=1)).int().argmax(-1)
+    rows = logits.flatten(0, 1)
+
+    def first(part: slice) -> Tensor:
+        largest = rows[part].amax(-1, keepdim=True)
+        return (rows[part] >= largest - ROUNDING * largest.abs().clamp(min=1)).int().argmax(-1)
+
+    return by_chunks(len(rows), rows.shape[1], first, CACHED).view(logits.shape[:2])

@@ -79,14 +79,16 @@ def check_fields(part: Any) -> None:
     for item in fields(part):
         check_type(item.name, getattr(part, item.name), hints[item.name])
     for name, limit in limits_of(part.__class__).items():
-        limit.check(name, getattr(part, name))
+        if (value := getattr(part, name)) is not None:
+            limit.check(name, value)
 
 
 @functools.cache
 def limits_of(kind: Any) -> dict[str, Limit]:
-    """Return the limits that fields of a dataclass declare."""
+    """Return the limits that fields of a dataclass declare, in `Count | None` those of the number."""
     hints = get_type_hints(kind, include_extras=True)
-    extras = ((name, extra) for name, hint in hints.items() for extra in getattr(hint, "__metadata__", ()))
+    parts = ((name, part) for name, hint in hints.items() for part in (hint, *get_args(hint)))
+    extras = ((name, extra) for name, part in parts for extra in getattr(part, "__metadata__", ()))
     return {name: extra for name, extra in extras if isinstance(extra, Limit)}
 
 

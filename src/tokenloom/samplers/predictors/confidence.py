@@ -16,6 +16,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from tokenloom.drawing.log_space import entropy
 from tokenloom.drawing.randomness import Randomness
 from tokenloom.posteriors import Denoiser
 from tokenloom.process import Process
@@ -57,12 +58,14 @@ def denoised(process: Process, free: Flags, s: PerRow) -> Int[Tensor, "batch 1"]
 
 def doubt(local: LocalPrediction, order: PerPosition, score: Score) -> PerPosition:
     """Return minus the score of every predicted position, +inf elsewhere."""
-    probabilities = torch.softmax(local.posterior.logits.float(), -1)
+    logits, nowhere = local.posterior.logits, torch.full_like(order, torch.inf)
+    if score == "entropy":
+        rows = logits.squeeze(1)
+        return local.where.put(nowhere, entropy(rows, rows.new_ones(len(rows))).unsqueeze(1))
+    probabilities = torch.softmax(logits.float(), -1)
     if score == "probability":
         sure = probabilities.amax(-1)
-    elif score == "entropy":
-        sure = -torch.special.entr(probabilities).sum(-1)
     else:
         first, second = torch.topk(probabilities, 2, dim=-1).values.unbind(-1)
         sure = first - second
-    return local.where.put(torch.full_like(order, torch.inf), -sure.double())
+    return local.where.put(nowhere, -sure.double())

@@ -37,6 +37,9 @@ class GreedyTail(Predictor):
     def begin(self, process: Process, noisy: Noisy, generator: Randomness | None) -> Any:
         return self.inner.begin(process, noisy, generator)
 
+    def temperature_at(self, t: PerRow) -> PerRow:
+        return self.inner.temperature_at(t)
+
     def corrected(self, memory: Any, changed: Flags) -> Any:
         return self.inner.corrected(memory, changed)
 

@@ -1,0 +1,1 @@
+"""Stop rules; each registers itself by name."""
