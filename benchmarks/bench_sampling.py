@@ -276,10 +276,10 @@ def _print(rows: list[Row], growth: list[dict[str, Any]]) -> None:
         for column in ("K", "L", "ms per step", "ms per forward", "forward passes", "sampler %"):
             table.add_column(column, justify="right")
         for item in growth:
-            figures = (1e3 * item[key]["median"] for key in ("step_seconds", "forward_seconds"))
+            spent = (1e3 * item[key]["median"] for key in ("step_seconds", "forward_seconds"))
             ratio, share = item["ratio"]["median"], 100 * item["sampler"]["median"]
             table.add_row(
-                f"{item['vocab']:,}", f"{item['length']:,}", *(f"{figure:.1f}" for figure in figures),
+                f"{item['vocab']:,}", f"{item['length']:,}", *(f"{each:.1f}" for each in spent),
                 f"{ratio:.2f}", f"{share:.0f}",
             )  # fmt: skip
         console.print(table)
