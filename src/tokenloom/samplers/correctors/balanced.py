@@ -57,11 +57,11 @@ class Balanced(InDoubt, Corrector):
     g: Literal["max", "sqrt", "barker", "min"] = "max"
     """The balancing function: max(1, r), the root of r, r / (1 + r) or min(1, r)."""
     steps: Count = 1
-    """The most jumps after each predictor step, which take an evaluation more; in parallel, evaluations."""
+    """The most jumps after each predictor step, which cost up to one evaluation more; in parallel, evaluations."""
     time: Positive = 1.0
     """The running time, in expected jumps of a row in which all tokens are equally likely (half of them for barker)."""
     parallel: bool = False
-    """Every position jumps on its own clock, which is right to first order in the time."""
+    """Run every position on its own, with one evaluation per step; exact only for independent positions."""
 
     @property
     def exact(self) -> bool:
