@@ -134,7 +134,11 @@ class Predictor(Kernel):
             raise ValueError(f"{self.name} runs a model in its own way; evaluate what its prepare(model) returns")
         check_type("s", s, PerRow)
         check_time("s", s, noisy.tokens)
-        check_order(s, noisy.t)
+        self.check_order(s, noisy.t)
+
+    def check_order(self, s: PerRow, t: PerRow) -> None:
+        """Raise unless a step leads from t down to s."""
+        check_order(s, t)
 
     def begin(self, process: Process, noisy: Noisy, generator: Randomness | None) -> Any:
         """Return the predictor's memory at the start of a run, or of a step of its own."""
