@@ -12,7 +12,20 @@ from torch import Tensor
 import tokenloom as tl
 from tests import brute
 from tests.laws.helpers import EXACT
-from tests.samplers.helpers import P0, SEQUENCES, Cell, K, L, check_step, generator, oracle, product, repeat, states, step
+from tests.samplers.helpers import (
+    P0,
+    SEQUENCES,
+    Cell,
+    K,
+    L,
+    check_step,
+    generator,
+    oracle,
+    product,
+    repeat,
+    states,
+    step,
+)
 from tests.samplers.laws import denoiser, noise, pi_of
 from tests.samplers.test_rules import always
 from tests.statistics import assert_frequencies
@@ -155,5 +168,5 @@ def test_two_tokens_and_one_sequence_end_at_their_mode() -> None:
 
 
 def test_a_number_and_a_threshold_are_refused() -> None:
-    with pytest.raises(ValueError, match="give parallel or threshold, not both, got 2 and 0.5"):
+    with pytest.raises(ValueError, match=r"give parallel or threshold, not both, got 2 and 0\.5"):
         Adaptive(parallel=2, threshold=0.5)

@@ -42,6 +42,12 @@ def test_the_smallest_entropies_are_accepted_while_the_smaller_ones_stay_within_
     assert bool((flags.sum(1) >= 1).all())
 
 
+def test_a_sum_that_equals_the_bound_survives_its_rounding() -> None:
+    """Three times 0.05 in a float32 network: the third is accepted at a bound of 0.1, whichever way they round."""
+    entropies = 0.05 + torch.tensor([[1e-8, 2e-8, 3e-8, 1.0], [-1e-8, -2e-8, -3e-8, 1.0]]).double()
+    assert within(entropies, 0.1, torch.zeros(2, 4).double()).tolist() == [[True, True, True, False]] * 2
+
+
 def rule(kind: Cell, alpha: float, bound: float, temperature: float, last: bool = False) -> Tensor:
     """The law of a step from every start, [starts, outcomes]; a visible token beside masks stays."""
     start, mu = start_of(kind, alpha), denoiser(kind, alpha)

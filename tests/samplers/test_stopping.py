@@ -80,7 +80,7 @@ def test_the_network_sees_the_rows_that_are_left_and_the_run_ends_with_the_last(
     assert len(steps) == 4
 
 
-# --------------------------------------------------------------------------------------------------- stable and confident
+# ------------------------------------------------------------------------------------------------- stable and confident
 
 STEPS, L = 8, 3
 
@@ -130,7 +130,7 @@ def test_a_row_stops_where_it_is_stable_and_confident(stability: int, temperatur
         cost[rows] += 1
         asked = ~asked
     assert cost.tolist() == [stop_at(script, rule, temperature, [0, 1, 2]) for script in said]
-    assert len(cost.unique()) > 2  # early, later and never
+    assert len(set(cost.tolist())) > 2  # early, later and never
     done = stopping.done.nonzero().flatten()
     assert torch.equal(stopping.result(blank)[done], said[done, cost[done] - 1].argmax(-1))
 
@@ -177,7 +177,7 @@ def test_a_rule_stops_a_row_of_a_batch_where_it_would_stop_it_alone(kind: Cell, 
 def test_a_rule_is_known_by_name_and_its_options_are_checked() -> None:
     assert STOPS.parse("stable:confidence=0.1,stability=2") == Stable(2, 0.1)
     assert STOPS.parse("stable") == Stable(1, 0.005)
-    with pytest.raises(ValueError, match="there is no stop rule 'stabel'; did you mean stable?"):
+    with pytest.raises(ValueError, match="there is no stop rule 'stabel'; did you mean stable"):
         STOPS.parse("stabel")
     with pytest.raises(ValueError, match=r"stability must be at least 0, got -1"):
         Stable(-1)

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 from tokenloom.drawing.log_space import entropy

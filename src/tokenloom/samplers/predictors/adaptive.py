@@ -4,14 +4,14 @@ With p the prediction at a position and x_t the token there, the best token lead
 
     lead = max_k p_k - p(x_t)
 
-Of the positions that are led (lead > 0), those with the largest lead w(x_t) get the best token, or with `draw` one drawn
-from p; w is the law of a lost token, which decides nothing under uniform noise.  Their number at a step is
+Of the positions that are led (lead > 0), those with the largest lead w(x_t) get the best token, or with `draw` one from
+p; w is the law of a lost token, which decides nothing under uniform noise.  Their number at a step is
 
     floor(L alpha_s) - floor(L alpha_t)      or `parallel`      or all with lead >= `threshold`, and at least one
 
-except that the last step replaces all that are led, so that no token is left that the prediction rules out.  It is the
-*adaptive* sampler of gidd and Sumi, with `parallel` their number, and on the denoiser the confidence sampler of the
-paper's code.  A heuristic: it keeps no marginals, and seeks the mode.
+except that the last step replaces all that are led, so that no token is left that the prediction rules out.  But for
+that step it is the *adaptive* sampler of gidd and Sumi, with `parallel` their number, and on the denoiser the
+confidence sampler of the paper's code, which compares logits.  A heuristic: it keeps no marginals, and seeks the mode.
 
 The leave-one-out posterior says what all other positions make of one, so a wrong token finds no support in itself.  The
 denoiser counts the token as evidence of itself, by a level that is right for draws of the process and not for what

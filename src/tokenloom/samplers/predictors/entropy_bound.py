@@ -1,6 +1,6 @@
-r"""Entropy-bound acceptance (Ben-Hamu et al.), as DiffusionGemma samples: the surest tokens are drawn, the rest is noise.
+r"""Entropy-bound acceptance (Ben-Hamu et al.), as in DiffusionGemma: the surest tokens are drawn, the rest is noise.
 
-With mu the denoiser, T = cold + (hot - cold) t and p proportional to mu^(1/T), at every position whose token may be noise,
+With mu the denoiser, T = cold + (hot - cold) t and p proportional to mu^(1/T), where a token may be noise,
 
     accepted    the positions of smallest entropy H(p), while the smaller entropies sum to at most `bound`: at least one
     x_s         drawn from p where accepted, elsewhere noise again, also what was accepted before; a mask stays a mask

@@ -3,7 +3,7 @@ r"""Masked diffusion in which a visible token may be masked again, with the marg
     x_t visible:  x_s = mask with probability sigma, else x_t
     x_t masked:   x_s ~ mu with probability (alpha_s - (1 - sigma) alpha_t) / (1 - alpha_t), else masked
 
-for 0 <= sigma <= sigma_max = min(1, (1 - alpha_s) / alpha_t), beyond which the second probability is above 1.  It is the
+for 0 <= sigma <= sigma_max = min(1, (1 - alpha_s) / alpha_t), where the second probability reaches 1.  It is the
 masked case of the Psi family, with kappa = 1 - sigma / (1 - alpha_s).  Schedules of sigma, each only for t <= switch:
 
     cap      min(eta, sigma_max)           rescale  eta sigma_max
