@@ -29,7 +29,7 @@ KINDS: dict[str, type[OverTokens]] = {"denoiser": Denoiser, "leave-one-out": Lea
 
 
 @dataclass
-class TokenloomSchedulerOutput(BaseOutput):  # type: ignore[misc]
+class TokenloomSchedulerOutput(BaseOutput):
     """What a step gives back to the pipeline."""
 
     prev_sample: Tokens
@@ -38,7 +38,7 @@ class TokenloomSchedulerOutput(BaseOutput):  # type: ignore[misc]
     """The network's logits, unchanged, for self-conditioning and the pipeline's stop rule."""
 
 
-class SchedulerConfig(FrozenDict):  # type: ignore[misc]
+class SchedulerConfig(FrozenDict):
     """The options of a scheduler, and beside them what the pipeline asks: `corrector_steps` follows from them."""
 
     @property
@@ -48,7 +48,7 @@ class SchedulerConfig(FrozenDict):  # type: ignore[misc]
         return 0 if corrector is None else corrector.evaluations
 
 
-class TokenloomScheduler(SchedulerMixin, ConfigMixin):  # type: ignore[misc]
+class TokenloomScheduler(SchedulerMixin, ConfigMixin):
     """A sampler of this library in the place of `DiscreteDDIMScheduler`.
 
     Args:

@@ -27,7 +27,9 @@ Step = Callable[[Tensor, int, Tensor], Tensor]
 def logits_at(model: tl.Oracle, tokens: Tensor, index: int, count: int) -> Tensor:
     """What a network with exact posteriors says before step `index`."""
     t = torch.full((len(tokens),), (count - index) / count, dtype=torch.float64)
-    return model.predict(tl.Noisy(tokens, t, EXACT.alpha(t))).logits
+    prediction = model.predict(tl.Noisy(tokens, t, EXACT.alpha(t)))
+    assert isinstance(prediction, OverTokens)
+    return prediction.logits
 
 
 def drive(model: tl.Oracle, count: int, step: Step, correct: Step | None, corrections: int = 1) -> Tensor:

@@ -88,9 +88,8 @@ class DrivenSampler:
         """Raise unless predictor and corrector can be driven, by taking both steps of two."""
         model = Answers(2, self.predicts, torch.device("cpu"))
         if self.sampler.check(model) is not model:
-            raise ValueError(
-                f"{self.sampler.predictor.name} runs a model under a process of its own, and this is {model.process.title}"
-            )
+            name = self.sampler.predictor.name
+            raise ValueError(f"{name} runs a model under a process of its own, which is not {model.process.title} here")
         logits, generator = torch.zeros(2, 2, 2), torch.Generator().manual_seed(0)
         for name, kernel in (("sampler", self.sampler.predictor), ("corrector", self.sampler.corrector)):
             tokens, memory = torch.tensor([[0, 1], [1, 0]]), None
