@@ -194,9 +194,9 @@ def written(pipe: DiffusionGemmaPipeline, steps: int, seed: int = 0, **options: 
     return found
 
 
-@pytest.mark.parametrize(("corrector", "budget"), [(None, 2), ("informed", 4), ("random-scan:steps=2", 6)])
+@pytest.mark.parametrize(("corrector", "budget", "steps"), [(None, 2, 2), ("informed", 4, 3), ("scan:steps=2", 6, 4)])
 def test_pipeline_spends_its_budget_of_evaluations(
-    pipeline: DiffusionGemmaPipeline, corrector: str | None, budget: int, monkeypatch: pytest.MonkeyPatch
+    pipeline: DiffusionGemmaPipeline, corrector: str | None, budget: int, steps: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pipeline.scheduler = TokenloomScheduler(corrector=corrector, top_p=0.95)
     forward, calls = pipeline.model.forward, []
@@ -208,6 +208,7 @@ def test_pipeline_spends_its_budget_of_evaluations(
     monkeypatch.setattr(pipeline.model, "forward", counted)
     tokens = written(pipeline, budget)
     assert len(calls) == 2 * budget  # two canvases
+    assert pipeline.scheduler.num_inference_steps == steps  # the others are corrections
     assert tokens.shape == (2, 2 * CANVAS)
     assert 0 <= int(tokens.min()) <= int(tokens.max()) < VOCABULARY
 
