@@ -57,6 +57,7 @@ clean:                    ## remove the environment and the caches
 .venv/.dev: pyproject.toml constraints.txt | .venv/bin/pip
 	$(INSTALL) --editable ".[dev]"
 	$(INSTALL) --no-deps lm_eval sacrebleu portalocker tabulate lxml # what the tests need of the extra harness
+	$(INSTALL) --no-deps "diffusers; python_version >= '3.11'" # which needs nothing else that is not here
 	@touch $@
 
 .venv/.laws$(TORCH): pyproject.toml constraints.txt | .venv/bin/pip

@@ -27,7 +27,7 @@ ROOMS = (
     ("data",),
     ("training",),
     ("evaluation",),
-    ("web", "cli"),
+    ("web", "cli", "diffusers"),
     ("sudoku",),  # below everything: a vertical is found through entry points alone
 )
 LEVELS = {room: level for level, rooms in enumerate(ROOMS) for room in rooms}
@@ -101,9 +101,9 @@ def test_using_the_package_loads_no_training_no_evaluation_no_command_and_no_dat
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(json.loads(done.stdout))
     assert "tokenloom.samplers.sampler" in loaded
-    for name in ("training", "evaluation", "cli", "web", "data", "sudoku"):
+    for name in ("training", "evaluation", "cli", "web", "data", "sudoku", "diffusers"):
         assert not {module for module in loaded if module.startswith(f"tokenloom.{name}")}
-    heavy = {"rich", "tyro", "starlette", "uvicorn", "matplotlib", "lightning_fabric", "lm_eval"}
+    heavy = {"rich", "tyro", "starlette", "uvicorn", "matplotlib", "lightning_fabric", "lm_eval", "diffusers"}
     assert not loaded & (heavy | {"transformers", "tokenizers", "datasets"})
 
 

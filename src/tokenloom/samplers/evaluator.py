@@ -145,10 +145,13 @@ class Evaluator:
 class LazyPrediction:
     """The prediction at one state, computed where and when it is asked for.
 
-    Rows of the `previous` one are kept where a model that ignores the time reads the same again.
+    Rows of the `previous` one are kept where a model that ignores the time reads the same again, and nothing is
+    evaluated where the `features` of every row are there already.
     """
 
-    def __init__(self, evaluator: Evaluator, noisy: Noisy, previous: "LazyPrediction | None") -> None:
+    def __init__(
+        self, evaluator: Evaluator, noisy: Noisy, previous: "LazyPrediction | None", features: Tensor | None = None
+    ) -> None:
         check_type("evaluator", evaluator, Evaluator)
         self.evaluator, self.noisy = evaluator, noisy
         if evaluator.checks:
@@ -157,8 +160,8 @@ class LazyPrediction:
         if evaluator.timeless:
             read = evaluator.process.network_input(noisy)
             self._read = read.tokens if read.absorbing is None else torch.cat([read.tokens, read.absorbing], 1)
-        self._features: Tensor | None = None
-        self._known = torch.zeros(len(noisy.tokens), dtype=torch.bool, device=noisy.tokens.device)
+        self._features = features
+        self._known = torch.full((len(noisy.tokens),), features is not None, device=noisy.tokens.device)
         if previous is not None:
             self._features = previous._features
             if evaluator.timeless:
