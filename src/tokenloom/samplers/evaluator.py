@@ -156,6 +156,8 @@ class LazyPrediction:
         self.evaluator, self.noisy = evaluator, noisy
         if evaluator.checks:
             self._check(previous)
+            if features is not None:
+                raise ValueError("features belong to who evaluates the network, as samplers/driven.py does; pass None")
         self._read = noisy.tokens  # what a network that ignores the time reads: tokens, and U where it reads U
         if evaluator.timeless:
             read = evaluator.process.network_input(noisy)

@@ -70,7 +70,7 @@ class Gillespie(Predictor):
         pace = torch.where(movable(process, noisy), path.pace(process, noisy), 0)[rows]
         total = pace.sum(1)
         waiting = -torch.log1p(-numbers[:, 0]) / total  # infinite where nothing jumps
-        t = noisy.t.clone()
+        t = noisy.t.to(torch.float64, copy=True)
         later = path.later(process, t[rows], waiting).minimum(t[rows])
         t[rows] = torch.where(total > 0, later, 0).maximum(stop[rows])
         arrived = process.move_to(noisy, noisy.tokens, t)
