@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import tokenloom as tl
+from tokenloom.drawing.randomness import starting_at
 from tokenloom.samplers import Evaluator, LazyPrediction
 from tokenloom.support.checks import check_device
 
@@ -69,6 +70,7 @@ CASES: list[tuple[str, Callable[[], object], str]] = [
     ("flags alone for given", lambda: tl.sample(MODEL, 1, given=torch.ones(2).bool()), "given must be a pair .*, got a tensor of shape"),
     ("lists for given", lambda: tl.sample(MODEL, 1, given=([0, 1], [True, False])), "given must be a pair"),
     ("texts for forbidden tokens", lambda: tl.sample(MODEL, 1, forbid="a"), "forbid must be a sequence of whole numbers, got 'a'"),
+    ("a seed of 80 digits", lambda: starting_at(10**79), "seed must fit into 64 bits, got a number of 80 digits"),
     ("a seed for seeds", lambda: tl.RowGenerators(3), "seeds must be a sequence of whole numbers, got 3"),
     ("an objective by name", lambda: tl.training_loss(MODEL, "ce", TOKENS, HALF), "objective must be an Objective, got 'ce'"),
     ("a class for an objective", lambda: tl.training_loss(MODEL, tl.objectives.CrossEntropy, TOKENS, HALF), "objective must be an Objective, got the class CrossEntropy itself"),

@@ -113,6 +113,7 @@ def test_a_config_of_another_kind_gets_a_sentence(option: str, value: Any, sente
         ({"objective": "nelb"}, "there is no objective 'nelb'; did you mean nelbo"),
         ({"objective": "finite-step:n=3"}, "finite-step has no option 'n'"),
         ({"objective": "prior-term"}, "there is no objective 'prior-term'; "),  # a part of bounds, not of training
+        ({"run": {"seed": 2**63}}, "--run.seed must be in [-2^63, 2^63), got 9223372036854775808"),
         ({"optimiser": {"batch": 0}}, "--optimiser.batch must be at least 1, got 0"),
         ({"optimiser": {"accumulate": 0}}, "--optimiser.accumulate must be at least 1, got 0"),
         ({"optimiser": {"warmup": -1}}, "--optimiser.warmup must be at least 0, got -1"),

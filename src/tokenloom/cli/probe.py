@@ -6,7 +6,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
-import torch
 import tyro
 from jaxtyping import Float
 from rich.console import Console
@@ -15,7 +14,7 @@ from torch import Tensor
 
 from tokenloom.cli.registry import COMMANDS
 from tokenloom.data.base import decoder_of
-from tokenloom.drawing.randomness import RowGenerators
+from tokenloom.drawing.randomness import RowGenerators, starting_at
 from tokenloom.evaluation.held_out import HeldOut, held_out
 from tokenloom.evaluation.plots import band, canvas
 from tokenloom.evaluation.probe import Along, Effort, Sensitivity, check_probed, posterior_maps, probe, probe_along
@@ -74,7 +73,7 @@ def probe_command(
         pairs = [(run, held_out(run, data)) for run in opened]
         names = {run.name: source.data.name for run, source in pairs}
         for number, (run, source) in enumerate(pairs):
-            generator = torch.Generator().manual_seed(seed)  # for every run: equal processes see equal states
+            generator = starting_at(seed)  # for every run: equal processes see equal states
             show = display.part(f"probing {run.name} on {names[run.name]}", number, len(opened))
             show(0.0)
             x_0, given = source.draw(sequences, generator)
@@ -96,7 +95,7 @@ def probe_command(
             for number, run in enumerate(opened):
                 show = display.part(f"sampling from {run.name}", number, len(opened))
                 rows = RowGenerators.spawn(seed, sequences, run.model.device or "cpu")
-                generator = torch.Generator().manual_seed(seed)
+                generator = starting_at(seed)
                 sampler = sampling.sampler_value()
                 along[run.name] = probe_along(run.model, sampler, rows, times, effort, generator, show)
         results = {name: item.results for name, item in along.items()}
@@ -126,7 +125,7 @@ def _heat_maps(run: Run, source: HeldOut, folder: Path, seed: int) -> list[Path]
     """Draw heat maps of the first held-out image, where the process has both posteriors everywhere."""
     if decoder_of(run.model).side is None or run.model.process.reveals:
         return []
-    generator = torch.Generator().manual_seed(seed)
+    generator = starting_at(seed)
     image = source.draw(1, generator)[0][0]
     maps = posterior_maps(run.model, image, SHOWN, generator)
     title = f"{run.name}: predicts {run.model.predicts.__name__}"

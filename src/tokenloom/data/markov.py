@@ -4,18 +4,19 @@ import hashlib
 from dataclasses import dataclass
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from tokenloom.cells import Uniform
 from tokenloom.data.base import SOURCES, Dataset, Outline, Source
 from tokenloom.data.decoder import numbers
+from tokenloom.drawing.randomness import starting_at
 from tokenloom.oracles import MarkovOracle
 from tokenloom.support.checks import check_least
 
 
 def markov_chain(vocab_size: int, seed: int, sharpness: float = 2.0) -> tuple[Tensor, Tensor]:
     """Draw a random Markov chain: the law of its first token, and the transitions."""
-    generator = Generator().manual_seed(seed)
+    generator = starting_at(seed)
     logits = torch.randn(vocab_size + 1, vocab_size, generator=generator, dtype=torch.float64)
     laws = torch.softmax(sharpness * logits, -1)
     return laws[0], laws[1:]
@@ -50,7 +51,7 @@ class MarkovSource(Source):
     def load(self) -> Dataset:
         oracle = self.oracle()
         draws = enumerate((self.rows, self.valid_rows), self.seed + 1)  # each with a seed of its own
-        train, valid = (oracle.sample(rows, Generator().manual_seed(seed)).to(torch.int16) for seed, rows in draws)
+        train, valid = (oracle.sample(rows, starting_at(seed)).to(torch.int16) for seed, rows in draws)
         key = (self.vocab_size, self.length, self.rows, self.valid_rows, self.seed)
         fingerprint, entropy = hashlib.sha256(repr(key).encode()).hexdigest(), oracle.entropy() / self.length
         name, decode = self.outline().name, numbers(self.vocab_size)

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
-from tokenloom.support.typed import checked
+from tokenloom.support.typed import check_type, checked
 from tokenloom.types import PerPosition, Tokens
 
 
@@ -22,7 +22,7 @@ class RowGenerators:
     @checked
     def __init__(self, seeds: Sequence[int], device: torch.device | str = "cpu") -> None:
         self.device = device_named(device)
-        self.rows = [Generator(device=self.device).manual_seed(seed) for seed in seeds]
+        self.rows = [starting_at(seed, self.device) for seed in seeds]
 
     @classmethod
     @checked
@@ -48,6 +48,12 @@ class RowGenerators:
 
 
 Randomness = Generator | RowGenerators
+
+
+def starting_at(seed: int, device: torch.device | str = "cpu") -> Generator:
+    """Return a generator with a seed that somebody chose."""
+    check_type("seed", seed, int)  # PyTorch would speak of unpacking
+    return Generator(device=device).manual_seed(seed)
 
 
 def device_named(device: torch.device | str) -> torch.device:
@@ -84,3 +90,8 @@ def row_seeds(rows: int, *key: int | str) -> tuple[int, ...]:
 def derive_seed(*key: int | str) -> int:
     """Derive a seed that depends on nothing but its key."""
     return int.from_bytes(hashlib.sha256(repr(key).encode()).digest()[:8], "big") >> 1  # a seed of PyTorch has 63 bits
+
+
+def seeded(*key: int | str, device: torch.device | str = "cpu") -> Generator:
+    """Return a generator that depends on nothing but its key."""
+    return Generator(device=device).manual_seed(derive_seed(*key))

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from tokenloom.data.base import Dataset, Source
-from tokenloom.drawing.randomness import RowGenerators, derive_seed
+from tokenloom.drawing.randomness import RowGenerators, derive_seed, seeded
 from tokenloom.evaluation.judges import Judge, load_judge, rate
 from tokenloom.evaluation.metrics import unigram_entropy
 from tokenloom.models.evaluating import evaluating
@@ -47,7 +47,7 @@ class Observer:
     def __call__(self, model: DiffusionModel, data: Dataset) -> dict[str, Any]:
         """Return the figures of fresh samples by name, and `samples`, a few of them as text."""
         chosen = torch.arange(self.count) % len(data.valid)
-        x_0, given = data.draw("valid", chosen, torch.Generator().manual_seed(derive_seed(self.seed, "observed")))
+        x_0, given = data.draw("valid", chosen, seeded(self.seed, "observed"))
         device = model.device or torch.device("cpu")
         rows, parts = RowGenerators.spawn(derive_seed(self.seed, "samples"), self.count, device), []
         with evaluating(model):

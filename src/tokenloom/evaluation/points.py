@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from tokenloom.data.base import decoder_of, trained_on
-from tokenloom.drawing.randomness import derive_seed
+from tokenloom.drawing.randomness import derive_seed, seeded
 from tokenloom.evaluation.held_out import HeldOut, held_out
 from tokenloom.evaluation.judges import Judge, check_judge, load_judge, rate
 from tokenloom.evaluation.metrics import distinct
@@ -157,7 +157,7 @@ def _tokens(point: Point, run: Run, batch: int) -> tuple[Tensor, float]:
     """Return the sequences of a point, and the network evaluations per sequence."""
     if point.source != "model":
         rows = data_of(point.run, point.data).data.valid
-        generator = torch.Generator().manual_seed(derive_seed(point.seed, "rows"))
+        generator = seeded(point.seed, "rows")
         chosen = rows[torch.randperm(len(rows), generator=generator)[: point.num]].long()
         if point.source == "shuffled data":
             chosen = chosen.gather(1, torch.rand(chosen.shape, generator=generator).argsort(1))

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import torch
 import tyro
 
+from tokenloom.drawing.randomness import starting_at
 from tokenloom.evaluation.causal_lm import CausalLM
 from tokenloom.evaluation.held_out import HeldOut, TextOptions, held_out, text_rows
 from tokenloom.models.opening import Run
@@ -74,7 +75,7 @@ class Cell:
 def score_run(run: Run, workers: Workers, source: str | None, settings: Settings, on_progress: Progress) -> Cell:
     """Score a run on its own or other held-out data; several processes share the rows."""
     data = held_out(run, source, settings.reading)
-    generator = torch.Generator().manual_seed(settings.seed)
+    generator = starting_at(settings.seed)
     x_0, given = data.draw(settings.rows or None, generator)
     how = (settings.samples, settings.times, generator, settings.batch, given)
     threads = torch.get_num_threads()
@@ -91,7 +92,7 @@ def score_language_model(model: CausalLM, source: str | None, settings: Settings
     tokenizer = Subwords(model.tokenizer.backend_tokenizer.to_str())
     length = min(settings.length or 1024, model.context - 1)
     data = text_rows(source, tokenizer, length, settings.reading)
-    x_0, _ = data.draw(settings.rows or None, torch.Generator().manual_seed(settings.seed))
+    x_0, _ = data.draw(settings.rows or None, starting_at(settings.seed))
     start = [] if model.end is None else [model.end]
     values = model.token_nats([start + row for row in x_0.tolist()], on_progress)
     nats = torch.stack([row.sum() for row in values])

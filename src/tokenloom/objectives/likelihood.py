@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
-from tokenloom.drawing.randomness import Randomness, RowGenerators, derive_seed
+from tokenloom.drawing.randomness import Randomness, RowGenerators, derive_seed, starting_at
 from tokenloom.models.evaluating import evaluating
 from tokenloom.models.protocol import Model
 from tokenloom.objectives.base import Objective
@@ -149,7 +149,7 @@ def nelbo(
     group = 1 if bound.exact else group_size(count, samples)
     seed = int(torch.randint(2**62, (), generator=generator, device="cpu" if generator is None else generator.device))
     free = torch.full((count,), x_0.shape[1]).double() if given is None else (~given).sum(-1).double().cpu()
-    drawn = partial(group_levels, count, group=group, times=times, generator=Generator().manual_seed(seed))
+    drawn = partial(group_levels, count, group=group, times=times, generator=starting_at(seed))
     parts = _parts(bound, process, free, samples, lambda size: drawn(size).flatten())
     total, done = sum(len(part.index) for part in parts), 0
 

@@ -25,7 +25,7 @@ from torch import Generator, Tensor
 from tokenloom.data.base import SOURCES, Dataset, Outline, Source, Split
 from tokenloom.data.decoder import Decoder
 from tokenloom.drawing.categorical import draw_uniform_tokens
-from tokenloom.drawing.randomness import uniform
+from tokenloom.drawing.randomness import starting_at, uniform
 from tokenloom.sudoku.difficulty import cached_difficulty, hard_rows
 from tokenloom.sudoku.network import grid_relations
 from tokenloom.sudoku.puzzles import minimal_puzzles, violations
@@ -164,7 +164,7 @@ def random_grids(side: int, rows: int, seed: int) -> Tokens:
         every = solve([BLANK] * 16, side, limit=1000)
         return torch.tensor(order.sample(every, min(rows, len(every))), dtype=torch.int8)
     grids = torch.tensor([random_grid(side, order) for _ in range(rows)])
-    return augment(grids, None, torch.Generator().manual_seed(seed), side)[0].to(torch.int8)
+    return augment(grids, None, starting_at(seed), side)[0].to(torch.int8)
 
 
 def draw_given(x_0: Tokens, puzzle: Flags | None, generator: Generator, low: int, high: int, bare: float = 0) -> Flags:

@@ -18,6 +18,7 @@ import torch
 from rich.console import Console
 from rich.table import Column, Table
 
+from tokenloom.drawing.randomness import starting_at
 from tokenloom.models.opening import open_run
 from tokenloom.models.store import load_model
 from tokenloom.samplers import Sampler, Step
@@ -118,7 +119,7 @@ def unseen_puzzles(config: TrainConfig, count: int, seed: int) -> Puzzles:
     """Return held-out grids in turn, each with cells given at random: few enough that several solutions may fit."""
     valid = config.data.load().valid
     grids = valid[torch.arange(count) % len(valid)]
-    return Puzzles(4, grids, draw_given(grids, None, torch.Generator().manual_seed(seed), low=4, high=7))
+    return Puzzles(4, grids, draw_given(grids, None, starting_at(seed), low=4, high=7))
 
 
 def table(measured: Sequence[SolveRate]) -> Table:

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from tokenloom.data.base import Dataset
-from tokenloom.drawing.randomness import derive_seed, row_seeds
+from tokenloom.drawing.randomness import row_seeds, seeded
 from tokenloom.models.protocol import Model
 from tokenloom.objectives.likelihood import ALONE, Likelihood, Workers, nelbo
 from tokenloom.types import Flags, PerPosition, PerRow, Tokens
@@ -37,11 +37,6 @@ class Batch:
         """Return some rows of the batch."""
         given = None if self.given is None else self.given[rows]
         return Batch(self.x_0[rows], self.t[rows], given, self.weights[rows], self.seeds[rows])
-
-
-def seeded(*key: int | str) -> Generator:
-    """Return a generator that depends on nothing but its key."""
-    return torch.Generator().manual_seed(derive_seed(*key))
 
 
 def training_batch(data: Dataset, size: int, step: int, seed: int, floor: float, power: float = 1.0) -> Batch:

@@ -39,6 +39,7 @@ BY_NAME = (
     dict.fromkeys(("width", "depth", "heads", "loops", "condition", "length"), AT_LEAST_1)
     | dict.fromkeys(("vocab_size", "rows"), AT_LEAST_2)
     | dict.fromkeys(("dropout", "given"), SHARE)
+    | {"seed": Limit("in [-2^63, 2^63)", -(2**63), 2**63)}
 )
 """Limits of numbers that options of networks and sources have by these names."""
 Positive = Annotated[float, POSITIVE]

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from tokenloom.data.base import Dataset
+from tokenloom.drawing.randomness import derive_seed
 from tokenloom.models.checkpoint import Checkpoint, write_checkpoint
 from tokenloom.models.model import DiffusionModel
 from tokenloom.models.network import unwrapped
@@ -159,7 +160,7 @@ class _Run:
         rate = self._rate(step)
         for group in learner.optimiser.param_groups:
             group["lr"] = rate
-        torch.manual_seed(seed * 1_000_003 + step * fabric.world_size + fabric.global_rank)  # dropout
+        torch.manual_seed(derive_seed(seed, step, fabric.global_rank))  # dropout
         learner.root.train()
         total = torch.zeros((), device=fabric.device)
         size = options.batch // (fabric.world_size * options.accumulate)

@@ -21,9 +21,9 @@ from functools import partial
 
 import torch
 from jaxtyping import Float
-from torch import Generator, Tensor
+from torch import Tensor
 
-from tokenloom.drawing.randomness import RowGenerators, derive_seed
+from tokenloom.drawing.randomness import RowGenerators, derive_seed, seeded
 from tokenloom.models.evaluating import evaluating
 from tokenloom.models.protocol import Model
 from tokenloom.objectives.cross_entropy import CrossEntropy
@@ -134,7 +134,7 @@ class Scorer:
     def _nelbo(self, row: Row, width: int) -> Estimate:
         repeats = max(1, self.samples // STRATA)
         x_0, given = (part.expand(repeats, -1) for part in (row.x_0, row.given))
-        generator = Generator().manual_seed(derive_seed(self.seed, row.question))
+        generator = seeded(self.seed, row.question)
         noise, samples = partial(WideRows, width=width), self.samples // repeats
         found = nelbo(self.model, x_0, samples, "stratified", generator, self.batch, given, row_noise=noise)
         return _estimate(found.per_sequence)
@@ -144,7 +144,7 @@ class Scorer:
         samples = 1 if row.free == 1 and self.model.timeless else self.samples
         seeds = [derive_seed(self.seed, row.question, sample) for sample in range(samples)]
         u = RowGenerators(seeds).uniform((samples, row.free))
-        offset = torch.rand((), generator=Generator().manual_seed(derive_seed(self.seed, row.question)))
+        offset = torch.rand((), generator=seeded(self.seed, row.question))
         k = ((torch.arange(samples) + offset.double()) / samples * row.free).long()[:, None].clamp(max=row.free - 1) + 1
         level = u.sort(-1).values.gather(-1, k - 1)
         lost = torch.nn.functional.pad(u <= level, (row.context, 0))
@@ -187,7 +187,7 @@ class Scorer:
             if self.any_order:
                 return self._unmasks(x_0, given, row.free)
         sampler = Sampler(GreedyTail(), steps=1, show_given="clean")
-        generator = Generator(device).manual_seed(derive_seed(self.seed, row.question))
+        generator = seeded(self.seed, row.question, device=device)
         drawn = sampler.run(self.model, 1, length=len(row.tokens), given=(x_0, given), generator=generator)
         return bool((drawn.tokens == x_0).all())
 
