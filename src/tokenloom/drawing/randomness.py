@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
-from tokenloom.support.typed import check_type, checked
+from tokenloom.support.typed import checked
 from tokenloom.types import PerPosition, Tokens
 
 
@@ -52,8 +52,11 @@ Randomness = Generator | RowGenerators
 
 def starting_at(seed: int, device: torch.device | str = "cpu") -> Generator:
     """Return a generator with a seed that somebody chose."""
-    check_type("seed", seed, int)  # PyTorch would speak of unpacking
-    return Generator(device=device).manual_seed(seed)
+    generator = Generator(device=device)
+    try:
+        return generator.manual_seed(seed)
+    except (RuntimeError, ValueError) as error:  # which of them depends on the version of PyTorch
+        raise ValueError(f"seed must fit into 64 bits, got a number of {len(str(abs(seed)))} digits") from error
 
 
 def device_named(device: torch.device | str) -> torch.device:
