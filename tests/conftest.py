@@ -12,9 +12,11 @@ from typing import Any
 
 import pytest
 import torch
-from jaxtyping import config, install_import_hook
+from jaxtyping import config
 
-with install_import_hook("tokenloom", "beartype.beartype"):
+from tests.shapes import shapes_checked
+
+with shapes_checked("tokenloom"):
     import tokenloom.public  # noqa: F401
 
 from tests.cli.helpers import Shell
