@@ -17,6 +17,7 @@ from typing import Any
 from tokenloom.data.detokenise import Detokeniser
 from tokenloom.data.token_cache import digest
 from tokenloom.models.tokenizer import END_OF_TEXT
+from tokenloom.support.addresses import local
 from tokenloom.support.extras import optional
 from tokenloom.support.hub import hub_or_cache
 from tokenloom.support.reading import file_sum
@@ -77,7 +78,7 @@ HUB = {
 
 def text_files(source: str | Path) -> list[Path]:
     """Return the readable files of a path, sorted."""
-    path = Path(source)
+    path = local(source)
     if not path.exists():
         raise ValueError(f"there is no file, folder or data set {source}; {nearest(str(source), HUB)}")
     files = sorted(path.rglob("*")) if path.is_dir() else [path]

@@ -21,10 +21,10 @@ from tokenloom.data.decoder import text
 from tokenloom.data.detokenise import Detokeniser, detokenise
 from tokenloom.data.documents import HUB, Corpus, corpus_of, hub_corpus, text_files
 from tokenloom.data.packing import Packing, check_packing, pack
-from tokenloom.data.token_cache import REMEDY, cached_rows, default_cache, digest, stored_digest
+from tokenloom.data.token_cache import REMEDY, cached_rows, digest, stored_digest
 from tokenloom.models.tokenizer import Characters, Tokenizer
 from tokenloom.models.tokenizer_sources import build_tokenizer, load_tokenizer
-from tokenloom.support.files import replacing
+from tokenloom.support.files import default_cache, replacing
 
 Unknown = Literal["error", "drop"]
 FORMAT = 3  # part of every cache key: raise it when the same input gives other tokens
