@@ -1,5 +1,7 @@
 """What is at an address is read and written as if it were here, and is whole at every moment."""
 
+import gzip
+import json
 import time
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,7 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 import tokenloom as tl
+from tests.data.helpers import write_parquet
 from tests.support.elsewhere import address, cache, failing  # noqa: F401
 from tests.training.helpers import awake
 from tokenloom.data.text import load_text
@@ -127,6 +130,30 @@ def test_text_at_an_address_is_the_same_data(address: str, tmp_path: Path) -> No
     upload(folder, address)
     assert load_text(address, length=8).fingerprint != before.fingerprint
     assert _stamp(address) != stamp
+
+
+@pytest.mark.parametrize("ending", [".jsonl", ".jsonl.gz", ".parquet", ".txt"])
+def test_only_the_beginning_of_a_streamed_text_is_read(ending: str, tmp_path: Path) -> None:
+    """What follows, here a file of garbage, is not touched; the first documents are the same data as alone."""
+    texts, folder = [f"to be {number:04} or not\n" for number in range(50)], tmp_path / "texts"
+    folder.mkdir()
+    lines = "".join(json.dumps({"text": text}) + "\n" for text in texts).encode()
+    if ending == ".parquet":
+        write_parquet(folder / "a.parquet", "text", texts)
+    else:
+        plain = "<|endoftext|>\n".join(texts).encode() if ending == ".txt" else lines
+        (folder / f"a{ending}").write_bytes(gzip.compress(plain) if ending.endswith("gz") else plain)
+    (folder / f"b{ending}").write_bytes(b"\x00\xff" * 1000)
+    (tmp_path / "first.jsonl").write_bytes(b"".join(lines.splitlines(keepends=True)[:40]))
+    upload(folder, "memory://bucket/texts")
+    own = load_text(tmp_path / "first.jsonl", length=8)
+    for place in ("memory://bucket/texts", folder, f"memory://bucket/texts/a{ending}"):
+        found = load_text(place, length=8, stream=40)
+        assert found.fingerprint == own.fingerprint
+        assert found.name == Path(place).name
+    assert load_text(folder, length=8, stream=39).fingerprint != own.fingerprint
+    with pytest.raises(ValueError, match="is part of memory://bucket/texts; leave it out"):
+        load_text("memory://bucket/texts", f"memory://bucket/texts/a{ending}", stream=40)
 
 
 def test_what_was_removed_at_an_address_is_uploaded_again(tmp_path: Path) -> None:

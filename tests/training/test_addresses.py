@@ -11,7 +11,7 @@ from tests.cli.helpers import Shell
 from tests.support.elsewhere import address, cache, failing  # noqa: F401
 from tests.training.helpers import TINY, tiny, train, weights
 from tokenloom.models.opening import open_run
-from tokenloom.support.addresses import fetched, listing
+from tokenloom.support.addresses import fetched, listing, opened
 from tokenloom.training.config import TrainConfig
 from tokenloom.training.folder import run_config
 from tokenloom.training.reporting import Reporter
@@ -47,6 +47,8 @@ def test_a_run_at_an_address_goes_on_elsewhere_bit_for_bit(
     assert weights(there, 6) == reference
     assert tl.load(address).about.step == 6
     assert {path.name for path in (there / "checkpoints").iterdir()} == {"step_000000004", "step_000000006"}
+    fs, root = opened(address)
+    assert len(fs.ls(f"{root}/checkpoints")) == 2
     steps = [line.split(",")[0] for line in (there / "metrics.jsonl").read_text().splitlines()]
     assert '{"step": 1' in steps
     assert '{"step": 6' in steps

@@ -33,8 +33,12 @@ def upload(folder: Path, address: str) -> None:
                 PurePosixPath(path).name: info for path, info in there.items() if PurePosixPath(path).parent == parent
             }
             _put_folder(fs, f"{root}/{parent}".removesuffix("/."), folder / parent, names, others)
-        for path in (before.keys() - here.keys()) & there.keys():
-            fs.rm_file(there[path]["name"])
+        dropped = [there[path]["name"] for path in (before.keys() - here.keys()) & there.keys()]
+        for name in dropped:
+            fs.rm_file(name)
+        for place in {name.rpartition("/")[0] for name in dropped}:
+            with suppress(OSError, NotImplementedError):  # most have no empty folders
+                fs.rmdir(place)
     mark_uploaded(folder)
 
 
