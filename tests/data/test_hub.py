@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.data.helpers import load, refused, write_parquet
+from tokenloom.data import documents
 from tokenloom.data.documents import HUB
 from tokenloom.models.tokenizer_sources import build_tokenizer
 from tokenloom.support import hub
@@ -129,6 +130,21 @@ def test_a_streamed_data_set_is_read_up_to_its_limits(tmp_path: Path, monkeypatc
     dataset = load("fineweb-edu", tmp_path, length=5, tokenizer="bytes", hub_root=tmp_path)  # and the end of each
     assert [row[:4] for row in dataset.decode(dataset.valid)] == ["aaaa", "bbbb"]
     assert [row[:4] for row in dataset.decode(dataset.train)] == ["cccc", "dddd", "eeee"]
+
+
+def test_any_data_set_is_read_up_to_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One with a validation split keeps it; of another the first documents are held out."""
+    pytest.importorskip("datasets")
+    monkeypatch.setattr(documents, "HELD_OUT", 2)
+    for name, held, trained in (("text8", "xy", "abc"), ("openwebtext", "ab", "cde"), ("fineweb-edu", "ab", "cde")):
+        monkeypatch.setitem(HUB, name, replace(HUB[name], config=None))
+        folder = tmp_path / HUB[name].path
+        folder.mkdir(parents=True)
+        for split, letters in (("train", "abcdefg"), ("validation", "xy")):
+            (folder / f"{split}.jsonl").write_text("".join(f'{{"text": "{letter * 4}"}}\n' for letter in letters))
+        dataset = load(name, tmp_path, length=5, tokenizer="bytes", hub_root=tmp_path, stream=3)
+        assert [row[0] for row in dataset.decode(dataset.valid)] == [*held]
+        assert [row[0] for row in dataset.decode(dataset.train)] == [*trained]
 
 
 def test_every_name_of_the_papers_data_is_known() -> None:

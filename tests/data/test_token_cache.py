@@ -15,9 +15,9 @@ import torch
 
 from tests.data.helpers import load
 from tokenloom.data.text import load_text
-from tokenloom.data.token_cache import cached_rows, default_cache
+from tokenloom.data.token_cache import cached_rows
 from tokenloom.models.tokenizer import Characters, Ids
-from tokenloom.support.files import replacing
+from tokenloom.support.files import default_cache, replacing
 
 
 def test_a_second_load_does_not_tokenise(stories: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

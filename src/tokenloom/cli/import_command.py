@@ -1,7 +1,6 @@
 """`tokenloom import`: a checkpoint of another library becomes a model folder of ours."""
 
 from functools import partial
-from pathlib import Path
 
 import tyro
 from rich.console import Console
@@ -16,7 +15,7 @@ from tokenloom.support.display import Display
 @COMMANDS.register("import")
 def import_command(
     source: tyro.conf.Positional[str],
-    to: Path,
+    to: str,
     family: str | None = None,
     tokenizer: str | None = None,
     label: int | None = None,
@@ -31,7 +30,7 @@ def import_command(
 
     Args:
         source: A checkpoint file, a folder, or the name of a repository on the Hugging Face Hub.
-        to: The folder for the model; a model that is there is replaced.
+        to: The folder, or address, for the model; a model that is there is replaced.
         family: The family of a file that does not name it, such as mdlm, udlm, duo or sedd.
         tokenizer: A tokenizer in place of the checkpoint's: a kind, a file, a folder or a Hub name.
         label: The class of a network that is conditioned on labels; by default none.

@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from tokenloom.cli.registry import COMMANDS
+from tokenloom.support.display import Display
 from tokenloom.support.extras import optional
 from tokenloom.support.words import counted
 from tokenloom.web.requests import Limits
@@ -40,7 +41,7 @@ def play(
 
     console = Console()
     with serving.listen(host, port) as bound:
-        with console.status("loading the models"):
+        with Display().status("loading the models"):
             library = Library(models)
             serving.warm_up(library, limits)
         url = serving.url_of(bound, host)

@@ -34,7 +34,7 @@ def sweep(config: TrainConfig, workers: int, cluster: str) -> None:
     runs, folder = members(config), Path(resolve(config).out or "")
     for run in runs.values():
         if not _begun(run):
-            check_free(Path(run.out or ""))
+            check_free(run.out or "")
     check_writable(folder)
     Console(stderr=True).print(f"{counted(len(runs), 'run')} in {folder}", highlight=False, markup=False)
     if workers > 1 or cluster == "slurm":

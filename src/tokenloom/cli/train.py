@@ -5,7 +5,6 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import tyro
@@ -18,10 +17,11 @@ from tokenloom.cli.registry import COMMANDS, factory, read_ahead
 from tokenloom.cli.sweeping import sweep
 from tokenloom.data.base import SOURCES
 from tokenloom.nn.base import NETWORKS
+from tokenloom.support.addresses import local
 from tokenloom.support.words import counted
 from tokenloom.training.build import resolve
 from tokenloom.training.config import TrainConfig, read_config
-from tokenloom.training.folder import check_free
+from tokenloom.training.folder import check_free, run_config
 from tokenloom.training.loop import Result
 from tokenloom.training.loop import train as run_training
 from tokenloom.training.recipes import recipe, settings_from
@@ -45,7 +45,7 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
 
         Args:
             config: A file whose settings are the defaults, such as config.json of another run.
-            resume: The folder of a run to resume at its newest checkpoint.
+            resume: The folder, or address, of a run to resume at its newest checkpoint.
             workers: Processes (or Slurm jobs) to spread the runs of a --sweep over.
             cluster: Where these processes run.
         """
@@ -60,10 +60,10 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
         if workers != 1 or cluster != "local":
             raise ValueError("--workers and --cluster spread the runs of a --sweep; name the options that it varies")
         resolved = resolve(chosen)
-        folder, first = Path(resolved.out or ""), ranks().first
+        out, folder, first = resolved.out or "", resolved.folder, ranks().first
         reporter = Reporter(quiet=not first)
         if resume is None:
-            check_free(folder)
+            check_free(out)
         try:
             result = run_training(resolved, resume is not None, reporter, observer_of(resolved) if first else None)
         finally:
@@ -73,10 +73,10 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
             console = Console(markup=False)  # a folder may have brackets in its name
             console.print(result_table(resolved, result))
             for what, command in (("draw from it", "sample"), ("score it", "evaluate"), ("watch it draw", "play")):
-                line = f"{what:14} tokenloom {command} {shlex.quote(str(result.folder))}"
+                line = f"{what:14} tokenloom {command} {shlex.quote(out)}"
                 console.print(line, highlight=False, soft_wrap=True)
         if result is not None and result.stopped_by is not None:
-            reporter.say(f"interrupted; resume with: tokenloom train --resume {shlex.quote(str(result.folder))}")
+            reporter.say(f"interrupted; resume with: tokenloom train --resume {shlex.quote(out)}")
             sys.exit(128 + result.stopped_by)
 
     return train
@@ -85,12 +85,9 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
 def _default(args: Sequence[str]) -> TrainConfig:
     """Read --resume, else --config, else --from, else --recipe ahead, so that their values show as defaults."""
     if (run := read_ahead(args, "--resume")) is not None:
-        path = Path(run) / "config.json"
-        if not path.is_file():
-            raise ValueError(f"{run} is not a run to resume: it holds no config.json")
-        return replace(read_config(path), out=run)
+        return run_config(run)
     if (file := read_ahead(args, "--config")) is not None:
-        config = replace(read_config(Path(file)), out=None)
+        config = replace(read_config(local(file)), out=None)
     elif (model := read_ahead(args, "--from")) is not None:
         config = settings_from(model)
     else:
@@ -107,7 +104,7 @@ def _default(args: Sequence[str]) -> TrainConfig:
 
 def result_table(config: TrainConfig, result: Result) -> Table:
     """Return a table of what was trained and what it reached."""
-    table = Table(title=f"{config.recipe}: {result.folder}", title_justify="left", show_header=False)
+    table = Table(title=f"{config.recipe}: {config.out}", title_justify="left", show_header=False)
     resumed = f" since step {result.resumed_at:,}" if result.resumed_at else ""
     steps = counted(result.steps, "step")
     table.add_row("method", f"{config.method}, predicts {result.predicts}, minimises {config.objective}")
@@ -118,5 +115,5 @@ def result_table(config: TrainConfig, result: Result) -> Table:
         table.add_row(which, in_nats(figure, result.characters))
     if result.entropy is not None:
         table.add_row("exact entropy", f"{result.entropy:.4f} nats per token")
-    table.add_row("model", str(result.folder / "model"))
+    table.add_row("model", f"{config.out}/model")
     return table

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from tokenloom.data.base import SOURCES, Dataset, Source
 from tokenloom.data.decoder import Decoder, shades
+from tokenloom.support.addresses import local
 from tokenloom.support.extras import optional
 
 
@@ -42,7 +43,7 @@ class DigitsSource(Source):
             held_out = max(1, int(self.valid_fraction * len(grids)))
             train, valid = grids[held_out:], grids[:held_out]
         else:
-            folder, size = Path(self.path), self.levels
+            folder, size = local(self.path), self.levels
             images = (read_idx(_find(folder, part)) for part in ("train", "t10k"))
             train, valid = ((table.int() * size // 256).to(torch.uint8) for table in images)
         fingerprint = hashlib.sha256(train.numpy().tobytes() + valid.numpy().tobytes()).hexdigest()

@@ -9,7 +9,7 @@ import hashlib
 import json
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 from tokenloom.data.detokenise import Detokeniser
 from tokenloom.data.token_cache import digest
 from tokenloom.models.tokenizer import END_OF_TEXT
+from tokenloom.support.addresses import local
 from tokenloom.support.extras import optional
 from tokenloom.support.hub import hub_or_cache
 from tokenloom.support.reading import file_sum
@@ -36,6 +37,10 @@ class Corpus:
     """The name of each part by the sha256 of its content."""
 
 
+HELD_OUT = 10_000
+"""Documents at the beginning of a streamed data set that are held out, if it has no validation split."""
+
+
 @dataclass(frozen=True)
 class HubText:
     """A data set of the Hub; if `exported`, the Hub's own parquet export is read, as the data set is a script."""
@@ -51,8 +56,15 @@ class HubText:
     crop: bool = False
     """Train on rows from anywhere in the text (`Dataset.crop`)."""
     streamed: tuple[int, int] | None = None
-    """Of a set that nobody downloads whole: the documents at its beginning that are held out, and how many follow to
-    train on.  They are read from the Hub twice, for their checksum and for their tokens."""
+    """Of a set that nobody downloads whole: the documents at its beginning that are held out (none where it has a
+    validation split), and how many follow to train on.  They are read twice, for their checksum and their tokens."""
+
+    def first(self, count: int) -> "HubText":
+        """Return the set with its first documents alone to train on."""
+        whole = self.train.partition("[")[0]
+        if self.streamed is None and whole == self.train:
+            return replace(self, streamed=(0, count))
+        return replace(self, train=whole, valid=whole, streamed=(HELD_OUT, count))
 
 
 HUB = {
@@ -62,7 +74,7 @@ HUB = {
     "wikitext2": HubText("Salesforce/wikitext", "wikitext-2-raw-v1", detokeniser="wikitext"),
     "text8": HubText("afmck/text8"),
     "text8-crop": HubText("afmck/text8", crop=True),
-    "fineweb-edu": HubText("HuggingFaceFW/fineweb-edu", "sample-10BT", valid="train", streamed=(10_000, 1_000_000)),
+    "fineweb-edu": HubText("HuggingFaceFW/fineweb-edu", "sample-10BT", valid="train", streamed=(HELD_OUT, 1_000_000)),
     "ptb": HubText("ptb-text-only/ptb_text_only", "penn_treebank", "sentence", exported=True, detokeniser="ptb"),
     "ag_news": HubText("fancyzhx/ag_news", valid="test"),
     "lambada": HubText("cimec/lambada", detokeniser="lambada"),
@@ -77,7 +89,7 @@ HUB = {
 
 def text_files(source: str | Path) -> list[Path]:
     """Return the readable files of a path, sorted."""
-    path = Path(source)
+    path = local(source)
     if not path.exists():
         raise ValueError(f"there is no file, folder or data set {source}; {nearest(str(source), HUB)}")
     files = sorted(path.rglob("*")) if path.is_dir() else [path]
@@ -91,23 +103,29 @@ def corpus_of(files: list[Path], name: str) -> Corpus:
     """Return the documents of some files, one after the other."""
 
     def read() -> Iterator[str]:
-        for file in files:
-            empty = True
-            for document in _reader(file)(file):
-                if document and not document.isspace():
-                    empty = False
-                    yield document
-            if empty:
-                raise ValueError(f"{file} is empty: it has no document with anything but white space")
+        return chain.from_iterable(map(documents_of, files))
 
     parts = [(_reader(file).__name__, file_sum(file)) for file in files]
     contents = [content for _, content in parts]
     return Corpus(name, digest(*chain(*parts)), read, dict(zip(contents, map(str, files), strict=True)))
 
 
-def hub_corpus(name: str, split: str, title: str, directory: Path, hub_root: Path | None) -> Corpus:
-    """Return one split of a data set of the Hub, or of its copy under `hub_root`."""
-    entry = HUB[name]
+def documents_of(file: Any) -> Iterator[str]:
+    """Yield the documents of a path, or of what opens as one does."""
+    empty = True
+    for document in _reader(file)(file):
+        if document and not document.isspace():
+            empty = False
+            yield document
+    if empty:
+        raise ValueError(f"{file} is empty: it has no document with anything but white space")
+
+
+def hub_corpus(
+    name: str, split: str, title: str, directory: Path, hub_root: Path | None, first: int | None = None
+) -> Corpus:
+    """Return one split of a data set of the Hub, or of its copy under `hub_root`; or its first documents alone."""
+    entry = HUB[name] if first is None else HUB[name].first(first)
     part = entry.train if split == "train" else entry.valid
     path = entry.path if hub_root is None else str(hub_root / entry.path)
     library, cache = optional("datasets", "text"), str(directory / "hub")
@@ -127,7 +145,10 @@ def hub_corpus(name: str, split: str, title: str, directory: Path, hub_root: Pat
 
     if entry.streamed is not None:
         held, trained = entry.streamed
-        table = table.skip(held).take(trained) if split == "train" else table.take(held)
+        if split == "train":
+            table = table.skip(held).take(trained)
+        elif held:
+            table = table.take(held)
 
     def read() -> Iterator[str]:
         for batch in table.select_columns([entry.field]).iter(batch_size=1000):
@@ -139,14 +160,14 @@ def hub_corpus(name: str, split: str, title: str, directory: Path, hub_root: Pat
     return Corpus(title, content.hexdigest(), read, {content.hexdigest(): f"{name} {part}"})
 
 
-def _reader(path: Path) -> Callable[[Path], Iterator[str]]:
+def _reader(path: Any) -> Callable[[Any], Iterator[str]]:
     """Return the reader of a file; its name is part of cache keys."""
     if path.suffix == ".parquet":
         return _read_parquet
     return _read_lines if path.name.removesuffix(".gz").endswith(".jsonl") else _read_plain
 
 
-def read_lines(path: Path) -> Iterator[str]:
+def read_lines(path: Any) -> Iterator[str]:
     """Yield the lines of a UTF-8 file, plain or gzipped, with their ends."""
     with path.open("rb") as raw:
         file = gzip.GzipFile(fileobj=raw) if raw.peek(2)[:2] == b"\x1f\x8b" else raw
@@ -161,7 +182,7 @@ def read_lines(path: Path) -> Iterator[str]:
             raise ValueError(f"{path} is not a whole gzip file: {error}") from error
 
 
-def _read_plain(path: Path) -> Iterator[str]:
+def _read_plain(path: Any) -> Iterator[str]:
     document: list[str] = []
     for line in read_lines(path):
         if line.strip() == END_OF_TEXT:
@@ -172,7 +193,7 @@ def _read_plain(path: Path) -> Iterator[str]:
     yield "".join(document)
 
 
-def _read_lines(path: Path) -> Iterator[str]:
+def _read_lines(path: Any) -> Iterator[str]:
     for number, line in enumerate(read_lines(path), 1):
         if line.isspace():
             continue
@@ -184,13 +205,14 @@ def _read_lines(path: Path) -> Iterator[str]:
         yield text
 
 
-def _read_parquet(path: Path) -> Iterator[str]:
+def _read_parquet(path: Any) -> Iterator[str]:
     library = optional("pyarrow.parquet", "text")
-    try:
-        file: Any = library.ParquetFile(path)
-    except (OSError, ValueError) as error:  # pyarrow's errors are ValueErrors
-        raise ValueError(f"{path} is not a parquet file: {error}") from error
-    if "text" not in file.schema_arrow.names:
-        raise ValueError(f"{path} has no column text; it has {', '.join(file.schema_arrow.names)}")
-    for batch in file.iter_batches(columns=["text"]):
-        yield from (text or "" for text in batch.column(0).to_pylist())
+    with path.open("rb") as raw:
+        try:
+            file: Any = library.ParquetFile(raw)
+        except (OSError, ValueError) as error:  # pyarrow's errors are ValueErrors
+            raise ValueError(f"{path} is not a parquet file: {error}") from error
+        if "text" not in file.schema_arrow.names:
+            raise ValueError(f"{path} has no column text; it has {', '.join(file.schema_arrow.names)}")
+        for batch in file.iter_batches(columns=["text"]):
+            yield from (text or "" for text in batch.column(0).to_pylist())

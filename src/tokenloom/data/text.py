@@ -21,10 +21,12 @@ from tokenloom.data.decoder import text
 from tokenloom.data.detokenise import Detokeniser, detokenise
 from tokenloom.data.documents import HUB, Corpus, corpus_of, hub_corpus, text_files
 from tokenloom.data.packing import Packing, check_packing, pack
-from tokenloom.data.token_cache import REMEDY, cached_rows, default_cache, digest, stored_digest
+from tokenloom.data.streaming import first_documents
+from tokenloom.data.token_cache import REMEDY, cached_rows, digest, stored_digest
 from tokenloom.models.tokenizer import Characters, Tokenizer
 from tokenloom.models.tokenizer_sources import build_tokenizer, load_tokenizer
-from tokenloom.support.files import replacing
+from tokenloom.support.files import default_cache, replacing
+from tokenloom.support.typed import Count
 
 Unknown = Literal["error", "drop"]
 FORMAT = 3  # part of every cache key: raise it when the same input gives other tokens
@@ -52,6 +54,9 @@ class TextSource(Source):
     """Characters that the tokenizer does not know: an error, or dropped from the text."""
     crop: bool = False
     """Shift every training row by a random number of tokens, anew at each visit (packing wrap); text8-crop does."""
+    stream: Count | None = None
+    """Train on the first so many documents alone; the rest is not fetched.  Hub sets keep their validation split, or
+    hold out 10,000 documents before these; of files the last of these are held out."""
     given: float | None = None
     """The share of training rows with a given beginning, or with all given but a span, so that prompts are honoured;
     a quarter unless --method ar or the model of --from has no use for it."""
@@ -65,7 +70,7 @@ class TextSource(Source):
         if self.path is None:
             raise ValueError("text needs --data.path: a file, a folder or a Hub name such as lm1b")
         how, crop = (self.tokenizer, self.length, self.packing, self.detokeniser), self._crops
-        found = load_text(self.path, self.valid_path, *how, unknown=self.unknown)
+        found = load_text(self.path, self.valid_path, *how, unknown=self.unknown, stream=self.stream)
         return replace(found, given=self.given or 0.0, crop=crop)
 
     @property
@@ -91,11 +96,16 @@ def load_text(
     cache: Path | None = None,
     hub_root: Path | None = None,
     unknown: Unknown = "error",
+    stream: int | None = None,
 ) -> Dataset:
-    """Return text as rows of tokens; without a validation text, the last `valid_fraction` of it is held out."""
+    """Return text as rows of tokens; without a validation text, the last `valid_fraction` of it is held out.
+
+    With `stream`, only the first so many documents are trained on, and the rest is not fetched.
+    """
     directory = cache or default_cache()
     check_packing(packing, length)
-    corpora = [detokenised(each, detokeniser) for each in _corpora(train, valid, valid_fraction, directory, hub_root)]
+    found = _corpora(train, valid, valid_fraction, directory, hub_root, stream)
+    corpora = [detokenised(each, detokeniser) for each in found]
     chosen, notes = _tokenizer(tokenizer, corpora[0], directory), list[str]()
     if unknown == "drop":
         corpora = [without_unknown(corpus, chosen, notes) for corpus in corpora]
@@ -148,21 +158,35 @@ def _tokenizer(kind: str, corpus: Corpus, directory: Path) -> Tokenizer:
 
 
 def _corpora(
-    train: str | Path, valid: str | Path | None, fraction: float, directory: Path, hub_root: Path | None
+    train: str | Path,
+    valid: str | Path | None,
+    fraction: float,
+    directory: Path,
+    hub_root: Path | None,
+    stream: int | None,
 ) -> tuple[Corpus, Corpus]:
     """Return the training and the validation text, which share nothing."""
+    if stream is not None and not is_hub(train):
+        if valid is not None and f"{valid}/".startswith(f"{train}".rstrip("/") + "/"):
+            raise ValueError(
+                f"the validation text {valid} is part of {train}; leave it out, or leave out --data.stream"
+            )
+        train = first_documents(train, stream, directory)
     if valid is None and not is_hub(train):
         files = text_files(train)
         return own_splits(files) or _held_out(corpus_of(files, "the text"), fraction)
-    learned_from = corpus_at(train, "train", "the training text", directory, hub_root)
-    other = train if valid is None else valid
-    return _disjoint(learned_from, corpus_at(other, "valid", "the validation text", directory, hub_root))
+    learned_from = corpus_at(train, "train", "the training text", directory, hub_root, stream)
+    if valid is None:
+        return _disjoint(learned_from, corpus_at(train, "valid", "the validation text", directory, hub_root, stream))
+    return _disjoint(learned_from, corpus_at(valid, "valid", "the validation text", directory, hub_root))
 
 
-def corpus_at(source: str | Path, split: str, name: str, directory: Path, hub_root: Path | None = None) -> Corpus:
-    """Return a split of a data set of the Hub, or all documents of a local path."""
+def corpus_at(
+    source: str | Path, split: str, name: str, directory: Path, hub_root: Path | None = None, first: int | None = None
+) -> Corpus:
+    """Return a split of a data set of the Hub, or its first documents; or all of a path or an address."""
     if is_hub(source):
-        return hub_corpus(str(source), split, name, directory, hub_root)
+        return hub_corpus(str(source), split, name, directory, hub_root, first)
     return corpus_of(text_files(source), name)
 
 

@@ -10,7 +10,6 @@ the same key at once both end with a good file.  A file whose size or checksum i
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -25,11 +24,6 @@ from tokenloom.support.files import replacing
 from tokenloom.support.reading import file_sum
 
 REMEDY = "pass another directory as cache"
-
-
-def default_cache() -> Path:
-    """Return `tokenloom` in the user's cache directory, `$XDG_CACHE_HOME` or `~/.cache`."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tokenloom"
 
 
 def digest(*parts: str | int | float) -> str:

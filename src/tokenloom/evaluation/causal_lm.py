@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from tokenloom.drawing.chunks import chunks
+from tokenloom.models.bundled import located
 from tokenloom.models.interop.families import family_of_type
 from tokenloom.models.interop.large import large
 from tokenloom.models.store import stored_config
@@ -70,9 +71,10 @@ class CausalLM:
 
 def is_causal_lm(path: str | Path) -> bool:
     """Return whether this is a folder of Hugging Face that does not restore tokens, or a GGUF file."""
-    if os.path.isfile(path):
-        return Path(path).suffix == ".gguf"
-    config = stored_config(Path(path))
+    found = located(path)
+    if os.path.isfile(found):
+        return found.suffix == ".gguf"
+    config = stored_config(found)
     named = config.get("architectures")
     masked = isinstance(named, list) and any("MaskedLM" in str(name) for name in named)
     denoiser = masked or family_of_type(config) is not None or large(config) is not None
@@ -84,7 +86,8 @@ def load_causal_lm(name: str) -> CausalLM:
     if name == "smollm2":
         return _load(_smollm2(), name)
     if is_causal_lm(name):
-        return _load(Path(name), Path(name).stem if Path(name).is_file() else Path(name).name)
+        path = located(name)
+        return _load(path, path.stem if path.is_file() else path.name)
     if Path(name).exists():
         raise ValueError(
             f"{name} is not a language model: it holds no config.json of Hugging Face and is not a GGUF file"

@@ -30,9 +30,9 @@ from tokenloom.data.text import (
     token_rows,
     without_unknown,
 )
-from tokenloom.data.token_cache import default_cache
 from tokenloom.models.opening import Run
 from tokenloom.models.tokenizer import Tokenizer
+from tokenloom.support.files import default_cache
 from tokenloom.types import Flags, Tokens
 
 

@@ -25,6 +25,7 @@ from tokenloom.evaluation.metrics import distinct
 from tokenloom.models.opening import Run, open_run, placed
 from tokenloom.models.store import outline
 from tokenloom.samplers.options import SamplerOptions
+from tokenloom.support.addresses import is_address, listing, version
 from tokenloom.support.files import write_json
 from tokenloom.support.reading import read_json
 
@@ -69,7 +70,9 @@ class Point:
 
 
 def _stamp(name: str | None) -> list[tuple[str, int, int]]:
-    """Return the files of a judge or of data with their sizes and times; none for what is not a path."""
+    """Return the files of a judge or of data with their sizes and times; none for a name."""
+    if is_address(name):
+        return [(version(listing(name)), 0, 0)]
     path = Path(name or "\0")
     files = sorted(path.rglob("*")) if os.path.isdir(path) else [path]
     found = [(file, file.stat()) for file in files if os.path.isfile(file)]

@@ -198,7 +198,7 @@ class DiffusionModel(nn.Module, Generic[Predicted_co]):
 
     @checked
     def save(self, folder: str | Path) -> None:
-        """Write the model to a folder, for `tokenloom.load`."""
+        """Write the model to a folder or an address such as s3://bucket/model, for `tokenloom.load`."""
         from tokenloom.models.store import save_model
 
         save_model(self, folder)

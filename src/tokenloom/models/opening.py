@@ -3,7 +3,7 @@
 A run folder holds model/ (averaged weights), checkpoints/ (averaged and raw ones); figures go to its evaluation/.
 A model folder (config.json and model.safetensors) works as well; its figures go to evaluation/ beside it.  So does the
 name of a bundled model.  Anything else that holds weights (a folder, a file, a name on the Hub) is imported, as long as
-no pickle has to be opened; its figures go to runs/<name>/evaluation.
+no pickle has to be opened.  Its figures, and those of what is at an address, go to runs/<name>/evaluation.
 
 `RUN@masked` is the run under another process (`models/bundled`).
 """
@@ -21,13 +21,14 @@ import torch
 
 from tokenloom import __version__
 from tokenloom.drawing.randomness import RowGenerators
-from tokenloom.models.bundled import FOLDER, bundled_names, suggestion, without_process
+from tokenloom.models.bundled import FOLDER, bundled_names, located, suggestion, without_process
 from tokenloom.models.checkpoint import newest_intact
 from tokenloom.models.interop.importing import import_model
 from tokenloom.models.interop.source import PICKLES
 from tokenloom.models.model import DiffusionModel
 from tokenloom.models.store import foreign, load_model, model_folder, under
 from tokenloom.models.tokenizer_sources import HUB_NAME
+from tokenloom.support.addresses import fetched, is_address
 from tokenloom.support.reading import file_sum
 from tokenloom.support.typed import checked
 
@@ -50,9 +51,9 @@ def load(source: str | Path, tokenizer: str | Path | None = None) -> DiffusionMo
 
 def is_foreign(source: str | Path) -> bool:
     """Return whether a source has to be imported."""
-    path = Path(source)
     if model_folder(source) is not None:
         return False
+    path = located(source)
     if os.path.isdir(path):  # Path.is_dir raises for a name that no disk can hold
         weights = [file for pattern in ("*.safetensors", *PICKLES) for file in path.glob(pattern)]
         return foreign(path) is not None or (bool(weights) and not (path / "config.json").exists())
@@ -121,9 +122,16 @@ def open_run(path: str | Path, weights: Weights = "ema") -> Run:
     root = Path("runs") / folder.name if bundled else folder.parent
     inside = not bundled and (folder != Path(path) or (root / "checkpoints").is_dir())
     name = folder.name if not inside else root.name if folder.name == "model" else f"{root.name}/{folder.name}"
+    states = root / "checkpoints"
+    if is_address(path):
+        inner = path.rstrip("/").removesuffix("/model")
+        outer = inner.removesuffix("/best")
+        root = Path("runs") / outer.rpartition("/")[2]
+        name = root.name + inner.removeprefix(outer)
+        states = fetched(f"{outer}/checkpoints") if weights == "raw" else states
     model = load_model(folder)
     if weights == "raw":
-        saved, _ = newest_intact(root / "checkpoints")
+        saved, _ = newest_intact(states)
         if saved is None:
             raise ValueError(f"{root} has no intact checkpoint with raw weights; evaluate the averaged ones (ema)")
         model.load_state_dict(saved.tensors["model"])

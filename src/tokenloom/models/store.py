@@ -16,6 +16,7 @@ import os
 import shutil
 from dataclasses import asdict
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from safetensors import SafetensorError
@@ -36,9 +37,11 @@ from tokenloom.posteriors import REPRESENTATIONS
 from tokenloom.process import Process
 from tokenloom.schedules import SCHEDULES, Schedule
 from tokenloom.support.about import About
-from tokenloom.support.files import check_ours, json_text, recover, replacing
+from tokenloom.support.addresses import is_address, listing
+from tokenloom.support.files import check_ours, check_parts, json_text, recover, replacing
 from tokenloom.support.reading import file_sum, kind_of, parse_json, read_json
 from tokenloom.support.registry import build
+from tokenloom.support.uploads import upload
 from tokenloom.support.words import nearest
 
 FORMAT, OLDEST = 3, 2
@@ -48,7 +51,16 @@ PROCESS, CONSTANT = "process.", "constant."  # prefixes of tensors that are not 
 
 
 def save_model(model: DiffusionModel, folder: str | Path, weights: dict[str, Tensor] | None = None) -> None:
-    """Write a model whose network is registered; `weights` replace those of a network that holds only parts of them."""
+    """Write a model whose network is registered to a folder or an address.
+
+    `weights` replace those of a network that holds only parts of them.
+    """
+    if is_address(folder):
+        check_replaceable(folder)
+        with TemporaryDirectory() as place:
+            save_model(model, f"{place}/model", weights)
+            upload(Path(place) / "model", folder)
+        return
     network, process, folder = unwrapped(model.network), model.process, Path(folder)
     if not isinstance(network, Network):
         raise ValueError(
@@ -87,8 +99,12 @@ def save_model(model: DiffusionModel, folder: str | Path, weights: dict[str, Ten
         raise ValueError(f"cannot write {folder}: {error}; what was there is unchanged") from error
 
 
-def check_replaceable(folder: Path) -> None:
-    """Raise unless the folder is new, empty or a model: saving replaces the whole of it."""
+def check_replaceable(folder: str | Path) -> None:
+    """Raise unless the folder, or the address, is new, empty or a model: saving replaces the whole of it."""
+    if is_address(folder):
+        check_parts(listing(folder, 1), folder, (CONFIG, WEIGHTS, ".*"), "a model", "save to a new address")
+        return
+    folder = Path(folder)
     kind = kind_of(folder)
     if kind not in (None, "a folder"):
         raise ValueError(f"{folder} is {kind}; name a folder to save the model in")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tokenloom.models.tokenizer import END_OF_TEXT, Bytes, Characters, Subwords, Tokenizer, cut_at_spaces, in_words
+from tokenloom.support.addresses import is_address, local
 from tokenloom.support.extras import optional
 from tokenloom.support.hub import hub_or_cache
 from tokenloom.support.reading import parse_json, read_json, read_text
@@ -141,8 +142,8 @@ def build_tokenizer(kind: str, texts: Iterable[str]) -> Tokenizer:
         return Bytes(ends=len(list(islice(texts, 2))) > 1)
     if kind.startswith("bpe:"):
         return _train_byte_pairs(kind, texts)
-    if Path(kind).exists():
-        return load_tokenizer(Path(kind))
+    if is_address(kind) or Path(kind).exists():
+        return load_tokenizer(local(kind, depth=1))
     if difflib.get_close_matches(kind, KINDS):
         raise ValueError(f"unknown tokenizer {kind}; {nearest(kind, KINDS)}")
     if not re.fullmatch(HUB_NAME, kind) or kind.endswith((".json", ".txt")):

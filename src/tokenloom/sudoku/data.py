@@ -32,6 +32,7 @@ from tokenloom.sudoku.puzzles import minimal_puzzles, violations
 from tokenloom.sudoku.solver import BLANK, box_shape, check_givens, random_grid, solve
 from tokenloom.sudoku.symmetries import augment, class_keys, draw_permutations
 from tokenloom.sudoku.text import read_puzzles
+from tokenloom.support.addresses import local
 from tokenloom.types import Flags, Tokens
 
 UNIQUE_SHARE = 0.75
@@ -147,7 +148,7 @@ class SudokuSource(Source):
     def _grids(self, cache: Path | None) -> tuple[Tokens, Flags | None]:
         """Return complete grids, and the flags of their puzzles if these are to be unique."""
         if self.path is not None:
-            found = read_puzzles(Path(self.path), self.rows)
+            found = read_puzzles(local(self.path), self.rows)
             if (side := found.side) != self.side:
                 raise ValueError(f"{self.path} has grids of side {side}, but side is {self.side}; set it to {side}")
         elif self.puzzles == "unique":

@@ -21,8 +21,9 @@ import torch
 from jaxtyping import Bool, Int, Int64
 from torch import Tensor
 
-from tokenloom.data.token_cache import cached_rows, default_cache, digest
+from tokenloom.data.token_cache import cached_rows, digest
 from tokenloom.sudoku.solver import BLANK, box_shape
+from tokenloom.support.files import default_cache
 from tokenloom.types import Tokens
 
 DEEP = 10

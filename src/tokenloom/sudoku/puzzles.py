@@ -15,11 +15,12 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from tokenloom.data.token_cache import cached_rows, default_cache, digest
+from tokenloom.data.token_cache import cached_rows, digest
 from tokenloom.drawing.randomness import derive_seed
 from tokenloom.models.tokenizer import Ids
 from tokenloom.sudoku.difficulty import difficulty
 from tokenloom.sudoku.solver import BLANK, cell_units, check_givens, random_puzzle
+from tokenloom.support.files import default_cache
 from tokenloom.types import Flags, Tokens
 
 ATTEMPTS = 100

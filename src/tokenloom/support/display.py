@@ -11,6 +11,13 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 
 OFTEN, SELDOM, AT_FIRST = 1.5, 10.0, 30.0
 """Seconds between two lines in the first `AT_FIRST` seconds, and afterwards."""
+_shown: list["Display"] = []
+"""Displays that show something now."""
+
+
+def current() -> "Display":
+    """Return the display that shows something now, so that no second one is drawn over it; or a new one."""
+    return _shown[-1] if _shown else Display()
 
 
 class Display:
@@ -30,10 +37,12 @@ class Display:
             self._bars.update(task.id, visible=False)
         inner = self._bars.add_task(text, total=None)
         self.update(text, outer[0].completed if outer else 0.0)
+        _shown.append(self)
         try:
             with shown:
                 yield
         finally:
+            _shown.remove(self)
             self._bars.remove_task(inner)
             for task in outer:
                 self._bars.update(task.id, visible=True)

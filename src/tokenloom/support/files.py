@@ -19,7 +19,7 @@ import secrets
 import shutil
 import socket
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -36,9 +36,15 @@ _mine: set[str] = set()
 """Names in use by this process; one with its number may have lived before it, as in a restarted container."""
 
 
+def default_cache() -> Path:
+    """Return `tokenloom` in the user's cache directory, `$XDG_CACHE_HOME` or `~/.cache`."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tokenloom"
+
+
 @contextmanager
 def replacing(path: Path, remedy: str = "choose another folder with --out") -> Iterator[Path]:
     """Give a path to write to, which replaces `path` unless the block raises; `remedy` is for a disk that refuses."""
+    check_here(path)
     try:
         path = Path(os.path.realpath(path))  # a link stays a link, to the new content
     except UnicodeEncodeError as error:
@@ -145,13 +151,21 @@ def _alive(found: re.Match[str]) -> bool:
 
 def check_target(path: Path) -> None:
     """Raise if a name belongs to a device, a pipe or a socket, which a file would replace."""
+    check_here(path)
     kind = kind_of(path)
     if kind not in (None, "a file", "a folder"):
         raise ValueError(f"{path} is {kind}, and results go to files; choose another --out")
 
 
+def check_here(path: Path) -> None:
+    """Raise if a path was meant as an address: s3://bucket/x would be the folder `s3:` of this one."""
+    if len(path.parts) > 1 and re.fullmatch(r"[\w+.-]{2,}:", path.parts[0]):
+        raise ValueError(f"{path} is an address, where figures and samples are not written; choose a folder of yours")
+
+
 def check_writable(folder: Path) -> None:
     """Make a folder, and raise before any work if its results could not be written there."""
+    check_here(folder)
     kind = kind_of(folder)
     if kind not in (None, "a folder"):
         raise ValueError(f"cannot write to {folder}: it is {kind}, not a folder; choose another --out")
@@ -167,12 +181,17 @@ def check_writable(folder: Path) -> None:
 def check_ours(folder: Path, parts: Collection[str], what: str, remedy: str) -> None:
     """Raise unless a folder is new, empty or holds nothing but the parts of `what`, which are patterns of names."""
     try:
-        names = sorted(os.listdir(folder)) if os.path.lexists(folder) else []
+        names = os.listdir(folder) if os.path.lexists(folder) else []
     except OSError as error:
         raise ValueError(f"cannot write to {folder}: {error.strerror or error}; {remedy}") from error
-    others = [name for name in names if not any(fnmatchcase(name, part) for part in parts)]
+    check_parts(names, folder, parts, what, remedy)
+
+
+def check_parts(names: Iterable[str], place: str | Path, parts: Collection[str], what: str, remedy: str) -> None:
+    """Raise unless all names in a folder or at an address match the parts of `what`."""
+    others = [name for name in sorted(names) if not any(fnmatchcase(name, part) for part in parts)]
     if others:
-        raise ValueError(f"{folder} holds {others[0]}, which is not part of {what}; {remedy}")
+        raise ValueError(f"{place} holds {others[0]}, which is not part of {what}; {remedy}")
 
 
 def write_text(path: Path, text: str) -> Path:

@@ -3,7 +3,6 @@
 import math
 import re
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -77,9 +76,15 @@ def begun(config: TrainConfig) -> DiffusionModel | None:
     """Load the model that a run begins with; if it is gone, the model that the run has written stands in for it."""
     if config.begin is None:
         return None
-    own = Path(config.out or "") / "model"
-    gone = model_folder(config.begin) is None and model_folder(own) is not None
-    return load_model(own if gone else config.begin)
+    own = config.out or ""
+    return load_model(own if _gone(config.begin) and not _gone(own) else config.begin)
+
+
+def _gone(model: str) -> bool:
+    try:
+        return model_folder(model) is None
+    except ValueError:  # of an address that cannot be reached, or has nothing
+        return True
 
 
 def _with_network(config: TrainConfig, method: Method) -> TrainConfig:

@@ -14,6 +14,7 @@ from tokenloom.data.base import Source, source_of
 from tokenloom.data.markov import MarkovSource
 from tokenloom.nn.base import NETWORKS, NetworkOptions
 from tokenloom.nn.transformer import TransformerOptions
+from tokenloom.support.addresses import workplace
 from tokenloom.support.reading import read_json
 from tokenloom.support.registry import build
 from tokenloom.support.typed import Count, Limit, NotNegative, limits_of
@@ -139,7 +140,7 @@ class TrainConfig:
     """Training times are uniform numbers to this power: below 1 more rows are noisy, and it is not the bound that is
     minimised."""
     out: str | None = None
-    """Run folder; by default runs/<recipe>-<method>-<predicts>-<objective>."""
+    """Run folder, or an address such as s3://bucket/run; by default runs/<recipe>-<method>-<predicts>-<objective>."""
     max_steps: Annotated[int | None, AT_LEAST_1] = None
     """Stop after this many steps."""
     max_minutes: Annotated[float | None, POSITIVE] = None
@@ -155,6 +156,11 @@ class TrainConfig:
     network: NetworkOptions = field(default_factory=TransformerOptions)
     optimiser: OptimiserConfig = field(default_factory=OptimiserConfig)
     run: RunConfig = field(default_factory=RunConfig)
+
+    @property
+    def folder(self) -> Path:
+        """The folder on this machine in which the run is trained; what is written to it goes to the address."""
+        return workplace(self.out or "")
 
     def record(self) -> dict[str, Any]:
         """Return the config as JSON, with the number of its format."""

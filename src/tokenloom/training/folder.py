@@ -8,21 +8,25 @@ leaves behind keep the folder locked until they end.
 import errno
 import json
 import os
+import shutil
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
 
 from tokenloom.models.checkpoint import Checkpoint, checkpoints, newest_intact
+from tokenloom.support.addresses import exclusive, fetched, is_address, listing, workplace
 from tokenloom.support.checks import check_least
-from tokenloom.support.files import check_ours, check_writable
+from tokenloom.support.files import check_ours, check_parts, check_writable, discard, replacing
 from tokenloom.support.reading import read_json
 from tokenloom.support.registry import build
+from tokenloom.support.uploads import mark_uploaded
 from tokenloom.training.config import TrainConfig, check_same, from_record, read_config
 from tokenloom.training.reporting import Reporter
 
@@ -93,17 +97,46 @@ class State:
     config: dict[str, Any]
 
 
-def check_free(folder: Path) -> None:
-    """Raise unless a new run may begin in a folder: it holds no checkpoint and nothing that is not of a run."""
-    remedy = "choose another --out"
-    if checkpoints(folder / "checkpoints"):
-        raise ValueError(f"{folder} already holds a run: continue it with --resume {folder}, or {remedy}")
+def check_free(out: str) -> None:
+    """Raise unless a new run may begin: there is no checkpoint and nothing that is not of a run."""
+    folder, remedy = workplace(out), "choose another --out"
+    there = listing(out) if is_address(out) else ()
+    names = {path.split("/")[0] for path in there}
+    if "checkpoints" in names or checkpoints(folder / "checkpoints"):
+        place = out if names else folder
+        raise ValueError(f"{place} already holds a run: continue it with --resume {out}, or {remedy}")
+    check_parts(names, out, PARTS, "a run", remedy)
     check_ours(folder, PARTS, "a run", remedy)
-    if (folder / "config.json").exists():
+    if "config.json" in names or (folder / "config.json").exists():
         try:
-            read_config(folder / "config.json")
+            run_config(out)
         except ValueError as error:
             raise ValueError(f"{error}; a new run would replace it, so {remedy}") from error
+
+
+def run_config(run: str) -> TrainConfig:
+    """Read the config of a run to resume."""
+    path = workplace(run) / "config.json"
+    if is_address(run) and listing(f"{run.rstrip('/')}/config.json"):
+        path = fetched(f"{run.rstrip('/')}/config.json")
+    if not path.is_file():
+        raise ValueError(f"{run} is not a run to resume: it holds no config.json")
+    return replace(read_config(path), out=run)
+
+
+def catch_up(folder: Path, address: str) -> None:
+    """Fetch the run at an address into its folder, unless that has a checkpoint as new: an upload may have failed."""
+    with exclusive(folder.parent):  # one rank does it for all on this machine
+        names = [path.split("/")[1] for path in listing(address) if fnmatchcase(path, "checkpoints/*/manifest.json")]
+        own = checkpoints(folder / "checkpoints")
+        if not names or (own and own[0].name >= max(names)):
+            return
+        copy = fetched(address)
+        for part in sorted(copy.iterdir(), key=lambda part: part.name == "checkpoints"):  # they tell that all is there
+            with replacing(folder / part.name) as partial:
+                shutil.copytree(part, partial) if part.is_dir() else shutil.copy2(part, partial)
+        mark_uploaded(folder)
+        discard(copy.parent)
 
 
 def find_checkpoint(folder: Path, config: TrainConfig, reporter: Reporter) -> Checkpoint:

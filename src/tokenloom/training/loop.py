@@ -2,7 +2,8 @@
 
 A run is a folder: config.json, metrics.jsonl, checkpoints/ (the newest two, each complete), best/ and, at the end,
 model/ (the averaged weights, for `tokenloom.load`).  Interrupting it (Ctrl-C, SIGTERM) writes a checkpoint first.
-A disk that refuses does not end it: it says so, trains on and tries again.
+A disk that refuses does not end it: it says so, trains on and tries again.  A run at an address is trained in a folder
+of this machine, and what changed there is uploaded whenever something was written.
 """
 
 import math
@@ -22,14 +23,16 @@ from tokenloom.models.model import DiffusionModel
 from tokenloom.models.network import unwrapped
 from tokenloom.models.store import save_model
 from tokenloom.objectives.likelihood import Likelihood, Workers
+from tokenloom.support.addresses import is_address
 from tokenloom.support.files import tidy, write_json
+from tokenloom.support.uploads import upload
 from tokenloom.support.words import counted
 from tokenloom.training.batches import training_batch, validate
 from tokenloom.training.build import check_batch
 from tokenloom.training.config import TrainConfig
 from tokenloom.training.ending import Clock, Stopping, ended
 from tokenloom.training.fitting import fitted
-from tokenloom.training.folder import State, find_checkpoint, locked
+from tokenloom.training.folder import State, catch_up, find_checkpoint, locked
 from tokenloom.training.rates import learning_rate
 from tokenloom.training.reporting import Reporter
 from tokenloom.training.setup import Learner, batch_loss, gather, launch, whole
@@ -65,11 +68,13 @@ def train(config: TrainConfig, resume: bool, reporter: Reporter, observe: Observ
 
     `observe` is called with the averaged model every `run.sample_every` steps; what it returns is logged.
     """
-    clock, fabric, folder = Clock(config.max_minutes), launch(config), Path(config.out or "")
+    clock, fabric, folder = Clock(config.max_minutes), launch(config), config.folder
     with locked(folder, fabric.global_rank, fabric.world_size):
         if fabric.is_global_zero:
             tidy(folder)
         check_batch(config, config.data.outline().length or 1, fabric.world_size)
+        if resume and is_address(config.out):
+            catch_up(folder, config.out)
         saved = find_checkpoint(folder, config, reporter) if resume else None
         if saved is not None:
             clock.before = 60 * float(saved.state["minutes"])
@@ -255,9 +260,11 @@ class _Run:
 
     @contextmanager
     def _writing(self, step: int) -> Iterator[None]:
-        """Say it if the disk refuses; the next checkpoint, or the end, tries again."""
+        """Upload what is written, and say it if a disk refuses; the next checkpoint, or the end, tries again."""
         try:
             yield
+            if is_address(self.config.out):
+                upload(self.folder, self.config.out)
         except (OSError, ValueError) as error:
             self.refused = str(error)
             self.reporter.say(f"step {step:,}: {error}; it is tried again at the next checkpoint or at the end")

@@ -5,16 +5,19 @@ Another package adds recipes through the entry-point group `tokenloom.recipes`.
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from tokenloom.data.base import Source, source_of
 from tokenloom.data.digits import DigitsSource
 from tokenloom.data.markov import MarkovSource
 from tokenloom.data.text import TextSource
+from tokenloom.models.bundled import without_process
 from tokenloom.models.opening import is_foreign
 from tokenloom.models.store import load_model, model_folder
 from tokenloom.nn.transformer import TransformerOptions
 from tokenloom.schedules import SCHEDULES
+from tokenloom.support.addresses import is_address
 from tokenloom.support.registry import Directory
 from tokenloom.training.build import NAMES
 from tokenloom.training.config import FITTED, OptimiserConfig, RunConfig, TrainConfig
@@ -79,14 +82,17 @@ def settings_from(source: str) -> TrainConfig:
     if is_foreign(source):
         raise ValueError(f"{source} is of another library; import it first: tokenloom import {source} --to FOLDER")
     model, folder = load_model(source), model_folder(source)
+    place: Any = folder
+    if folder is not None and is_address(source):  # which others can read too, not its copy
+        place = without_process(source)[0].rstrip("/").removesuffix("/model") + "/model" * (folder.name == "model")
     schedule: Any = model.process.schedule
     trained_on: dict[str, Any] = model.about.source or {}
     if model.tokenizer is not None:  # text in its tokens, cut as it was trained; else what it was trained on
         length = min(trained_on.get("length", LENGTH), model.length or LENGTH)
-        data: Source = TextSource(length=length, tokenizer=str(folder), packing=trained_on.get("packing", "wrap"))
+        data: Source = TextSource(length=length, tokenizer=str(place), packing=trained_on.get("packing", "wrap"))
     else:
         data = source_of(trained_on) if trained_on else MarkovSource()
-    names = [] if folder is None else [name for name in (folder.name, folder.parent.name) if name != "model"]
+    names = [] if folder is None else [name for name in Path(place).parts[:-3:-1] if name != "model"]
     return TrainConfig(
         recipe=names[0] if names else "model",
         begin=source,

@@ -48,7 +48,7 @@ class Reporter:
     def running(self, config: TrainConfig, start: int, clock: Clock) -> Iterator[None]:
         """Show the status of a loop."""
         if not self.console.quiet:
-            self._writers = self._open_writers(config, Path(config.out or ""))
+            self._writers = self._open_writers(config, config.folder)
         self._config, self._clock, self._start, self._expected = config, clock, start, False
         self._mark = self._first = (time.monotonic(), start)
         with self._display.status("the first step"):

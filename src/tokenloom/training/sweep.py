@@ -10,6 +10,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from tokenloom.support.addresses import is_address
 from tokenloom.training.build import resolve
 from tokenloom.training.config import TrainConfig, from_record
 
@@ -20,6 +21,8 @@ def members(config: TrainConfig) -> dict[str, TrainConfig]:
     if len({name for name, _ in axes}) < len(axes):
         raise ValueError(f"--sweep names an option twice: {' '.join(config.sweep)}")
     folder, found = Path(resolve(config).out or ""), dict[str, TrainConfig]()
+    if is_address(config.out):
+        raise ValueError(f"--sweep trains in folders of this machine, got --out {config.out}; name a folder")
     for values in product(*(values for _, values in axes)):
         record = replace(config, sweep=()).record()
         chosen = dict(zip((option for option, _ in axes), values, strict=True))

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
+from tokenloom.models.bundled import located
 from tokenloom.models.interop.ddit import Tensors
 from tokenloom.models.interop.pickles import plain, read_pickle
 from tokenloom.models.tensors import read_tensors
@@ -45,7 +46,7 @@ class Content(NamedTuple):
 
 def locate_source(source: str | Path, pickles: bool) -> Located:
     """Find the files of a source; those of a Hub name are fetched first."""
-    path, name = Path(source), str(source)
+    path, name = located(source), str(source)
     if os.path.isdir(path) or os.path.isfile(path):  # Path.is_dir raises for a name that no disk can hold
         name = path.name or name
     elif re.fullmatch(HUB_NAME, name):
