@@ -86,6 +86,12 @@ def test_speed_tables_and_picture_are_those_of_the_stored_results(tmp_path: Path
     assert (tmp_path / "speed.svg").read_text().count("<path") == speed.PICTURE.read_text().count("<path")
 
 
+@pytest.mark.parametrize("name", ["speed.md", "samplers.md", "diffusers.md"])
+def test_tables_beside_other_packages_are_those_of_the_stored_results(name: str) -> None:
+    peers, page = script("render_peers"), (ROOT / "docs" / name).read_text()
+    assert peers.render(name, page) == page, "run: python scripts/render_peers.py"
+
+
 def test_every_registered_sampler_has_a_word_on_when_to_use_it() -> None:
     advice = SAMPLERS[SAMPLERS.index("## When to use which") : SAMPLERS.index("## What a step costs")]
     heads = " ".join(re.findall(r"^- (.*?):", advice, re.MULTILINE))
