@@ -56,8 +56,7 @@ clean:                    ## remove the environment and the caches
 
 .venv/.dev: pyproject.toml constraints.txt | .venv/bin/pip
 	$(INSTALL) --editable ".[dev]"
-	$(INSTALL) --no-deps lm_eval sacrebleu portalocker tabulate lxml # what the tests need of the extra harness
-	$(INSTALL) --no-deps "diffusers; python_version >= '3.11'" # which needs nothing else that is not here
+	$(INSTALL) --no-deps lm_eval sacrebleu portalocker tabulate lxml "diffusers; python_version >= '3.11'" # all that tests need of the extras harness and diffusers
 	@touch $@
 
 .venv/.laws$(TORCH): pyproject.toml constraints.txt | .venv/bin/pip

@@ -10,7 +10,7 @@ from tests.attack.outcome import Outcome, RefusalError, WrongError, failures, ta
 
 
 def test_a_slice_of_the_attack_ends_in_results_and_sentences() -> None:
-    command = [sys.executable, "-m", "tests.attack", "--share", "0.012", "--jobs", "1", "--patience", "4"]
+    command = [sys.executable, "-m", "tests.attack", "--share", "0.006", "--jobs", "1", "--patience", "4"]
     ended = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=300)
     assert ended.returncode == 0, ended.stdout + ended.stderr
 
