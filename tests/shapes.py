@@ -20,7 +20,8 @@ from jaxtyping import config, install_import_hook, jaxtyped
 @contextmanager
 def shapes_checked(package: str) -> Iterator[None]:
     """Check the functions of the modules that are imported inside the block."""
-    jaxtyping.jaxtyped = _shaped  # and it stays: functions that are defined inside functions are decorated as these run
+    # it stays, as functions that are defined inside functions are decorated when these run
+    vars(jaxtyping)["jaxtyped"] = _shaped
     with install_import_hook(package, None):
         yield
 
@@ -33,7 +34,7 @@ def _shaped(typechecker: None) -> Callable[[Any], Any]:
 def _decorated(part: Any) -> Any:
     if inspect.isclass(part):  # the fields of a dataclass are the arguments of its __init__
         if "__init__" in vars(part) and hasattr(part, "__dataclass_fields__"):
-            part.__init__ = _decorated(part.__init__)
+            setattr(part, "__init__", _decorated(part.__init__))  # noqa: B010
         return part
     shaped = {name: hint for name, hint in getattr(part, "__annotations__", {}).items() if _has_shape(hint)}
     if not shaped:

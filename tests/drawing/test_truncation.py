@@ -7,7 +7,7 @@ from torch import Tensor
 import tokenloom as tl
 from tests.statistics import assert_frequencies
 from tokenloom.drawing import truncation
-from tokenloom.drawing.truncation import top_k_set, top_p_set
+from tokenloom.drawing.truncation import log_top_p_set, top_k_set
 
 
 def textbook_top_p(probs: Tensor, p: float) -> Tensor:
@@ -16,6 +16,12 @@ def textbook_top_p(probs: Tensor, p: float) -> Tensor:
     mass = ordered.double().cumsum(-1)
     keep = mass - ordered.double() < mass[:, -1:].clamp(max=p)
     return torch.zeros_like(probs, dtype=torch.bool).scatter(-1, index, keep)
+
+
+def top_p_set(probs: Tensor, p: float) -> Tensor:
+    cut = log_top_p_set(probs.clone(), p)
+    assert bool(((cut == 0) | (cut == -torch.inf)).all())
+    return cut == 0
 
 
 def textbook_top_k(values: Tensor, k: int) -> Tensor:
@@ -50,7 +56,7 @@ def rows(kind: str, size: int) -> Tensor:
 @pytest.mark.parametrize("size", [3, 64, 65, 1000, 20_000])
 @pytest.mark.parametrize("p", [1e-6, 0.1, 0.5, 0.9, 0.999])
 def test_top_p_keeps_the_textbook_set(kind: str, size: int, p: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By sorting, where rows are short, and digit by digit, whatever their length."""
+    """By sorting, where rows are short, and by searching, whatever their length."""
     probs = rows(kind, size)
     for longest_sorted in (truncation.SORTED, 0):
         monkeypatch.setattr(truncation, "SORTED", longest_sorted)
@@ -90,10 +96,22 @@ def test_top_p_never_sorts_the_vocabulary(monkeypatch: pytest.MonkeyPatch) -> No
     def refuse(*args: object, **options: object) -> None:
         raise AssertionError("the vocabulary was sorted")
 
-    for name in ("sort", "argsort", "topk", "msort"):
+    sort = torch.Tensor.sort
+    for name in ("argsort", "topk", "msort"):
         monkeypatch.setattr(torch.Tensor, name, refuse)
         monkeypatch.setattr(torch, name, refuse)
+    monkeypatch.setattr(torch.Tensor, "sort", lambda x, **how: sort(x, **how) if x.shape[-1] < 1000 else refuse())
     assert torch.equal(top_p_set(probs, 0.9), expected)
+
+
+@pytest.mark.parametrize("p", [0.5, 0.9, 0.99, 1 - 1e-5, 1 - 1e-9])
+def test_top_p_is_exact_where_float32_sums_cannot_tell(p: float) -> None:
+    """Probabilities of about 4e-6: a float32 sum of 262,144 of them is off by a tenth of one and more."""
+    noise = torch.randn(2, 262_144, generator=torch.Generator().manual_seed(5))
+    power = -1.1 * torch.log(torch.arange(1, 262_145)).expand(2, -1)
+    for values in (noise / 2, power.gather(1, noise.argsort(1)), (2 * noise).round()):
+        probs = torch.softmax(values, -1)
+        assert torch.equal(top_p_set(probs, p), textbook_top_p(probs, p))
 
 
 def test_truncation_applies_temperature_then_top_k_then_top_p() -> None:

@@ -206,7 +206,7 @@ class LazyPrediction:
         """Yield the logits of the prediction, a part of the positions at a time."""
         evaluator, vocab_size = self.evaluator, self.evaluator.process.vocab_size
         truncation = evaluator.truncation if truncated else None
-        direct = truncation is None and kind is evaluator.model.predicts is LeaveOneOut
+        direct = truncation is None and kind is evaluator.model.predicts
         # what the network says is the result as it stands if `direct`: in one piece it is not copied
         whole = len(at.row) * vocab_size
         for part in chunks(len(at.row), vocab_size, whole if direct else HEAD_ELEMENTS):
