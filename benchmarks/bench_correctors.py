@@ -130,7 +130,8 @@ def mixing() -> list[dict[str, object]]:
 
 def drawn(model: tl.Oracle | tl.MarkovOracle, corrector: str, steps: int, rows: int) -> tl.Samples:
     """A run of ancestral steps beside a corrector."""
-    return tl.Sampler.parse("ancestral", corrector=corrector, steps=steps).run(model, rows, generator=seeded(1))
+    sampler = tl.Sampler.parse("ancestral", corrector=corrector, steps=steps, grid="uniform")
+    return sampler.run(model, rows, generator=seeded(1))
 
 
 def frequencies(tokens: Tensor, states: int) -> Tensor:

@@ -1,5 +1,5 @@
 """The tables of docs/samplers.md, rendered from the registries (name, options, processes, exactness and law) and from
-what was measured of correctors (`benchmarks/bench_correctors.py`).
+what was measured of correctors and grids (`benchmarks/bench_correctors.py`, `benchmarks/bench_grids.py`).
 
 python scripts/render_samplers.py docs/samplers.md
 """
@@ -21,7 +21,8 @@ from tokenloom.samplers.kernel import Kernel
 from tokenloom.support.registry import required_of
 
 HEAD = "| name and options | processes | tends to the exact law | law |\n|---|---|---|---|\n"
-MEASURED = Path(__file__).parents[1] / "benchmarks" / "results" / "correctors.json"
+RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"
+SHOWN_GRIDS = ("uniform", "power:1.5", "power:2")
 
 
 def table(registry: Mapping[str, type[Kernel]]) -> str:
@@ -100,11 +101,23 @@ def run_table(result: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def grid_table(result: dict[str, Any], what: str) -> str:
+    """A figure of every process and budget, in a cell one for each of the grids that are shown."""
+    found = {(each["process"], each["steps"], each["grid"]): each[what] for each in result["runs"]}
+    budgets, lines = result["budgets"], []
+    for process in dict.fromkeys(each["process"] for each in result["runs"]):
+        cells = (" ".join(f"{found[process, steps, grid]:.3f}" for grid in SHOWN_GRIDS) for steps in budgets)
+        lines.append(f"| `{process}` | {' | '.join(cells)} |\n")
+    head = "".join(f" {steps} evaluations |" for steps in budgets)
+    return f"| {', '.join(SHOWN_GRIDS)} |{head}\n|---|{'---|' * len(budgets)}\n{''.join(lines)}"
+
+
 def render(page: str) -> str:
     """The page with its tables as they should be."""
-    result = json.loads(MEASURED.read_text())
+    result, grids = (json.loads((RESULTS / f"{name}.json").read_text()) for name in ("correctors", "grids"))
     tables = {"predictors": table(PREDICTORS), "correctors": table(CORRECTORS)}
     tables |= {"mixing": mixing_table(result), "corrected runs": run_table(result)}
+    tables |= {f"grids: {what}": grid_table(grids, what) for what in ("triples", "nats", "apart")}
     for mark, rendered in tables.items():
         begin, end = f"<!-- {mark} -->\n", f"<!-- end of {mark} -->"
         before, _, rest = page.partition(begin)

@@ -55,7 +55,7 @@ class Bigrams(Measure):
         assert isinstance(source, MarkovSource)
         law, found = pair_law(source), {}
         for name in SAMPLERS:
-            sampler, parts = Sampler.parse(name, steps=chosen.evaluations[-1]), []
+            sampler, parts = Sampler.parse(name, steps=chosen.evaluations[-1], grid="uniform"), []
             for first in range(0, count, BATCH):
                 seeds = [derive_seed(run.seed, "pairs", row) for row in range(first, min(first + BATCH, count))]
                 parts.append(sampler.run(model, len(seeds), generator=RowGenerators(seeds)).tokens)

@@ -26,22 +26,24 @@ Points = Callable[[str, int], Sequence[SamplerOptions]]
 
 
 def _temperatures(sampler: str) -> Points:
-    return lambda setting, steps: [SamplerOptions(steps, sampler, temperature=value) for value in TEMPERATURE]
+    return lambda setting, steps: [
+        SamplerOptions(steps, sampler, temperature=value, grid="uniform") for value in TEMPERATURE
+    ]
 
 
 def _top_ps(on: Any) -> Points:
-    return lambda setting, steps: [SamplerOptions(steps, top_p=value, on=on) for value in TOP_P]
+    return lambda setting, steps: [SamplerOptions(steps, top_p=value, on=on, grid="uniform") for value in TOP_P]
 
 
 def _gibbs(corrector: str) -> Points:
     return lambda setting, steps: [
-        SamplerOptions(steps, corrector=f"{corrector}:steps={m},parallel={k}")
+        SamplerOptions(steps, corrector=f"{corrector}:steps={m},parallel={k}", grid="uniform")
         for m, k in product(CORRECTIONS, PARALLEL[setting])
     ]
 
 
 def _forward_backward(setting: str, steps: int) -> Sequence[SamplerOptions]:
-    return [SamplerOptions(steps, corrector=f"forward-backward:amount={value}") for value in AMOUNTS]
+    return [SamplerOptions(steps, corrector=f"forward-backward:amount={value}", grid="uniform") for value in AMOUNTS]
 
 
 CURVES: dict[str, Points] = {

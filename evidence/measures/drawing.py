@@ -54,7 +54,9 @@ def draw_exact(law: Tensor, positions: int, steps: int, generator: torch.Generat
 
     model = tl.DiffusionModel(network, tl.Masked(len(law)), predicts=tl.Denoiser)
     rows = [
-        tl.sample(model, 1, length=min(LENGTH, positions - first), steps=steps, generator=generator).flatten()
+        tl.sample(
+            model, 1, length=min(LENGTH, positions - first), steps=steps, grid="uniform", generator=generator
+        ).flatten()
         for first in range(0, positions, LENGTH)
     ]
     return torch.cat(rows)

@@ -49,7 +49,9 @@ class Solving(Measure):
         for sampler, budgets in self.settings(run, place)["samplers"].items():
             rates = {}
             for steps in budgets:
-                rate = solve_rate(run.name, model, puzzles, SamplerOptions(steps, sampler), seed=run.seed)
+                rate = solve_rate(
+                    run.name, model, puzzles, SamplerOptions(steps, sampler, grid="uniform"), seed=run.seed
+                )
                 kept = ("solve_rate", "low", "high", "cell_accuracy", "evaluations", "by_difficulty")
                 rates[str(steps)] = {name: asdict(rate)[name] for name in kept}
             found[sampler] = rates | {"mean": sum(item["solve_rate"] for item in rates.values()) / len(rates)}

@@ -18,6 +18,7 @@ from tokenloom.cli.probe import draw_heat_maps
 from tokenloom.data.digits import DigitsSource
 from tokenloom.evaluation.probe import posterior_maps
 
+STEPS = ["--steps", "4", "--grid", "uniform"]
 FAST = ["--sequences", "6", "--positions", "2", "--substitutes", "3", "--times", "0.2", "0.8"]
 
 
@@ -53,7 +54,7 @@ def test_runs_are_compared_in_one_figure_and_a_hollow_one_reads_0(shell: Shell) 
 def test_the_states_of_samples_are_probed_drawn_and_kept(shell: Shell) -> None:
     random_run("plain")
     random_run("hollow", network={"kind": "hollow"})
-    printed = shell("probe", "plain", "hollow", *FAST, "--along-samples", "--steps", "4", "--seed", "5").out
+    printed = shell("probe", "plain", "hollow", *FAST, "--along-samples", *STEPS, "--seed", "5").out
     assert "along samples" in printed
     folder = Path("plain/evaluation")
     found = json.loads((folder / "probe-along-samples.json").read_text())
@@ -63,7 +64,7 @@ def test_the_states_of_samples_are_probed_drawn_and_kept(shell: Shell) -> None:
     assert found["settings"]["sampler"]["steps"] == 4
     assert pixels(str(folder / "probe-along-samples.png"))[..., :3].std() > 0.01
     lines = [json.loads(line) for line in (folder / "probe-samples-plain.jsonl").read_text().splitlines()]
-    drawn = shell.json("sample", "plain", "--num", "6", "--steps", "4", "--seed", "5")
+    drawn = shell.json("sample", "plain", "--num", "6", *STEPS, "--seed", "5")
     assert [line["tokens"] for line in lines] == drawn["tokens"]
     assert [state["t"] for state in lines[0]["states"]] == [0.75, 0.25]
     assert "steps must be" in shell.refusal("probe", "plain", *FAST, "--along-samples", "--steps", "0")

@@ -120,7 +120,7 @@ def test_the_same_seed_gives_the_same_states_to_two_models() -> None:
     assert first[0].total_variation_error > 0
 
 
-SAMPLER = tl.Sampler(steps=8)
+SAMPLER = tl.Sampler(steps=8, grid="uniform")
 
 
 @pytest.mark.parametrize("predicts", [tl.LeaveOneOut, tl.Denoiser, tl.Score])

@@ -69,7 +69,11 @@ CASES: list[tuple[str, Callable[[], object], str]] = [
     ("plug-in under masks", lambda: tl.sample(MASKED, 1, sampler="ancestral:through=plug-in"), "plug-in bridge takes the LeaveOneOut, which a model that predicts the Denoiser under Masked cannot tell; leave `through` at model"),
     ("a Gibbs corrector under masks", lambda: tl.sample(MASKED, 1, corrector="informed"), "informed needs a process that leaves every token in doubt, but the model's process is Masked; use forward-backward"),
     ("a corrector of transition times", lambda: tl.sample(MASKED, 1, sampler="mudm", corrector="forward-backward"), "the model's process is MaskedUniform; there is no corrector for it"),
-    ("an unknown grid", lambda: tl.Sampler(grid="sine").run(UNIFORM, 1), "grid must be 'uniform' or 'cosine' or .*, got 'sine'"),  # type: ignore[arg-type]
+    ("an unknown grid", lambda: tl.Sampler(grid="sine").run(UNIFORM, 1), "there is no grid 'sine'; did you mean cosine"),
+    ("a grid without its power", lambda: tl.Sampler(grid="power"), r"power needs a number in \[0.1, 10\], as in power:1.5, got 'power'"),
+    ("a grid of power 0", lambda: tl.Sampler(grid="power:0"), r"a number in \[0.1, 10\], as in power:1.5, got 'power:0'"),
+    ("a power that is none", lambda: tl.Sampler(grid="power:nan"), "got 'power:nan'"),
+    ("a number that the grid does not take", lambda: tl.Sampler(grid="cosine:2"), "cosine takes no number, got 'cosine:2'"),
     ("a grid that rises", lambda: tl.Sampler(grid=(1.0, 0.2, 0.5, 0.0)).run(UNIFORM, 1), "a grid is a vector of times that falls from 1 to 0, got"),
     ("a grid of one number", lambda: tl.Sampler(grid=torch.tensor(1.0)), "falls from 1 to 0, got 1.0"),
     ("a grid from the middle", lambda: tl.Sampler(grid=(0.5, 0.0)).run(UNIFORM, 1), "a grid is a vector of times that falls from 1 to 0, got"),

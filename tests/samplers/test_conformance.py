@@ -47,6 +47,7 @@ class Run(NamedTuple):
         return not self.predictor.startswith("gillespie")
 
     def sampler(self, steps: int = STEPS, **settings: Any) -> tl.Sampler:
+        settings = {"grid": "uniform", **settings}
         return tl.Sampler.parse(self.predictor, corrector=self.corrector, steps=steps, **settings)
 
 

@@ -53,7 +53,7 @@ def draw(
     model: tl.Oracle | tl.MarkovOracle, sampler: str, steps: int, rows: int = ROWS, corrector: str | None = None
 ) -> Tensor:
     seed = generator(100 + steps)
-    return tl.sample(model, rows, steps=steps, sampler=sampler, corrector=corrector, generator=seed)
+    return tl.sample(model, rows, steps=steps, sampler=sampler, corrector=corrector, grid="uniform", generator=seed)
 
 
 def distances(model: tl.Oracle, sampler: str) -> list[float]:

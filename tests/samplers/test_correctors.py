@@ -213,7 +213,7 @@ def test_corrector_acts_at_every_level_but_the_last_and_counts_over_the_whole_ru
     steps: int, seen: list[tuple[float, int]]
 ) -> None:
     scan = Watched(steps=steps)
-    tl.sample(oracle(tl.Uniform), 1, steps=7, corrector=scan)
+    tl.sample(oracle(tl.Uniform), 1, steps=7, corrector=scan, grid="uniform")
     assert [index for _, index in scan.seen] == [index for _, index in seen]
     assert [t for t, _ in scan.seen] == pytest.approx([t for t, _ in seen])
 

@@ -84,7 +84,7 @@ def test_the_law_tends_to_p_0() -> None:
 def test_a_driven_run_draws_what_the_sampler_draws(sampler: str, predicts: type[OverTokens]) -> None:
     """With its memory, its corrector's order and its truncation: token by token the run of `tl.Sampler`."""
     count, model = 4, oracle(tl.Uniform, predicts)
-    chosen = tl.Sampler.parse(sampler, corrector="scan", top_p=0.9, steps=2 * count - 1)
+    chosen = tl.Sampler.parse(sampler, corrector="scan", top_p=0.9, steps=2 * count - 1, grid="uniform")
     expected = chosen.run(model, 50, length=L, generator=generator(3)).tokens
     source, driven, memory = generator(3), DrivenSampler(chosen, predicts), None
     driven.check()

@@ -32,7 +32,7 @@ def test_predictor_and_corrector_steps_fit_the_budget_and_fill_it(steps: int, m:
 @pytest.mark.parametrize(
     ("sampler", "times"),
     [
-        (tl.Sampler(steps=4), [0.75, 0.5, 0.25, 0.0]),
+        (tl.Sampler(steps=4, grid="uniform"), [0.75, 0.5, 0.25, 0.0]),
         (tl.Sampler(steps=4, grid="cosine"), [1 - math.cos(math.pi / 2 * u) for u in (0.75, 0.5, 0.25, 0.0)]),
         (tl.Sampler(steps=100, grid=(1.0, 0.3, 0.1, 0.0)), [0.3, 0.1, 0.0]),
     ],
@@ -103,7 +103,10 @@ def test_a_run_that_is_left_asks_the_network_no_more_and_its_steps_stay_as_they_
     inner, calls = network(tl.Uniform(K), 4), list[int]()
     inner.blocks[0].register_forward_pre_hook(lambda *_: calls.append(1))
     model = tl.DiffusionModel(inner, tl.Uniform(K))
-    run, seen = tl.Sampler(steps=8).steps(model, 30, generator=generator()), list[tuple[tl.Step, torch.Tensor]]()
+    run, seen = (
+        tl.Sampler(steps=8, grid="uniform").steps(model, 30, generator=generator()),
+        list[tuple[tl.Step, torch.Tensor]](),
+    )
     for step in run:
         seen.append((step, step.evaluations.clone()))
         if step.index == 3:

@@ -50,7 +50,9 @@ def draw(setting: str, kind: Cell, p0: Tensor = TOGETHER) -> Tensor:
     """A run of the predictor, or of ancestral steps beside the corrector."""
     sampler = setting if isinstance(kernel_of(setting), Predictor) else f"ancestral + {setting}"
     model = tl.Oracle(p0, process_of(kind, 2, 2))
-    return tl.sample(model, ROWS, steps=STEPS, sampler=sampler, generator=torch.Generator().manual_seed(0))
+    return tl.sample(
+        model, ROWS, steps=STEPS, sampler=sampler, grid="uniform", generator=torch.Generator().manual_seed(0)
+    )
 
 
 def test_the_settings_that_claim_nothing_are_these() -> None:

@@ -118,7 +118,7 @@ def test_a_third_positional_argument_is_refused(function: Any) -> None:
 def test_a_grid_of_times_costs_what_it_says_beside_a_corrector(steps: int) -> None:
     """Two corrections lie between three steps, whatever the budget says."""
     sampler = tl.Sampler.parse("ancestral + scan", steps=steps, grid=(1.0, 0.6, 0.3, 0.0))
-    assert sampler.times().tolist() == [1.0, 0.6, 0.3, 0.0]
+    assert sampler.times(UNIFORM.process).tolist() == [1.0, 0.6, 0.3, 0.0]
     assert int(sampler.run(UNIFORM, 30, generator=generator()).evaluations.max()) == 5
 
 

@@ -25,7 +25,7 @@ P1 = brute.random_p0(K, 1)
 def trajectory(model: tl.Oracle, sampler: str, steps: int, seed: int = 0) -> Tensor:
     """Tokens at every time, [rows, times * length]."""
     rows = 8_000 if sampler == "gillespie" else ROWS
-    run = list(tl.Sampler.parse(sampler, steps=steps).steps(model, rows, generator=generator(seed)))
+    run = list(tl.Sampler.parse(sampler, steps=steps, grid="uniform").steps(model, rows, generator=generator(seed)))
     return torch.cat([run[0].before.tokens, *(step.tokens for step in run)], 1)
 
 

@@ -107,7 +107,7 @@ def test_a_finished_run_says_so_and_how_to_train_it_further(
         for run, remedy in ((steps, "--max-steps 4"), (clock, "--max-minutes 0.0")):
             captured = shell("train", "--resume", str(run))
             assert "the run is finished (" in captured.err
-            assert f"to train it further, add {remedy}" in captured.err
+            assert f"to train it further, pass {remedy}" in captured.err
             assert captured.out == ""
         said = shell("train", "--resume", str(steps), "--max-steps", "1").err
         assert "the run is finished (2 steps in " in " ".join(said.split())

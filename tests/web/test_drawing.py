@@ -79,9 +79,9 @@ def test_a_model_that_cannot_know_what_is_given_says_so(client: Client) -> None:
 
 @pytest.mark.parametrize("process", ["uniform", "absorbing", "hybrid"])
 def test_a_drawing_continues_from_any_step_with_other_settings(client: Client, process: str) -> None:
-    first = states(client.draw(model="sudoku", process=process, sampling={"steps": 6}, seed=2))[3]
+    first = states(client.draw(model="sudoku", process=process, sampling={"steps": 6, "grid": "uniform"}, seed=2))[3]
     begin = {key: first[key] for key in ("tokens", "t", "aux")}
-    sampling = {"steps": 4, "temperature": 0.5}
+    sampling = {"steps": 4, "temperature": 0.5, "grid": "uniform"}
     lines = client.draw(model="sudoku", process=process, sampling=sampling, seed=9, begin=begin, held=[[0, 4]])
     frames = states(lines)
     assert frames[0]["tokens"][1:] == first["tokens"][1:]

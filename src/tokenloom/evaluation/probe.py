@@ -113,7 +113,7 @@ def probe_along(
     check_probed(model)
     check_times(times)
     steps = sampler.steps(model, len(randomness.rows), generator=randomness)
-    grid = sampler.times()[:-1]  # a step starts at each of them
+    grid = steps.times[:-1]  # a step starts at each of them
     wanted = {int((grid - t).abs().argmin()) + 1 for t in times}
     results, states = [], []
     with evaluating(model):

@@ -109,9 +109,9 @@ class Characters(Tokenizer):
             around = text[max(0, place - 15) : place + 15]
             raise ValueError(
                 f"the character {text[place]!r} (U+{ord(text[place]):04X}) at position {place} of document {number} "
-                f"(near {around!r}) is not in the alphabet of {len(self.alphabet)} characters; leave "
-                "such characters out (train --data.unknown drop, evaluate --unknown drop), or train with the tokenizer "
-                "bytes, which knows all"
+                f"(near {around!r}) is not in the alphabet of {len(self.alphabet)} characters; leave it out of a "
+                "prompt, drop it from data (train --data.unknown drop, evaluate --unknown drop), or train with the "
+                "tokenizer bytes, which knows all"
             )
         return ids
 

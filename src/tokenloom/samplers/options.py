@@ -13,7 +13,7 @@ from tokenloom.drawing.truncation import Sharpening, Truncation
 from tokenloom.models.protocol import Model
 from tokenloom.posteriors import REPRESENTATIONS
 from tokenloom.samplers.run import length_of
-from tokenloom.samplers.sampler import GridName, Sampler
+from tokenloom.samplers.sampler import Sampler
 from tokenloom.support.memory import check_memory
 
 SAYS = {item.arg_name: item.description for kind in (Truncation, Sampler) for item in parse_from_object(kind).params}
@@ -43,7 +43,7 @@ class SamplerOptions(Sharpening, Kernels):
     """The options of a sampler."""
 
     on: Annotated[Literal["loo", "denoiser"], ON] = "loo"
-    grid: Annotated[GridName, GRID] = "uniform"
+    grid: Annotated[str, GRID] = "auto"
 
     def sampler_value(self) -> Sampler:
         """Build the sampler that these settings stand for."""

@@ -4,10 +4,9 @@ r"""A sampler as one value: a predictor, a corrector, a truncation and a budget.
 steps between them cost n + (n - 1) m.  (At t = 0 there is no noise left to correct at.)  `run.py` runs it.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import torch
 from jaxtyping import Float
@@ -16,7 +15,9 @@ from torch import Tensor
 from tokenloom.drawing.randomness import Randomness
 from tokenloom.drawing.truncation import Truncation
 from tokenloom.models.protocol import Model
+from tokenloom.process import Process
 from tokenloom.samplers.given import GivenTokens, ShowGiven
+from tokenloom.samplers.grids import grid_times, power_of
 from tokenloom.samplers.kernel import CORRECTORS, PREDICTORS, Corrector, Predictor, restore
 from tokenloom.samplers.predictors.ancestral import Ancestral
 from tokenloom.samplers.predictors.autoregressive import Autoregressive
@@ -27,8 +28,7 @@ from tokenloom.support.typed import checked
 from tokenloom.support.words import nearest
 from tokenloom.types import Tokens
 
-GridName = Literal["uniform", "cosine"]
-Grid = GridName | Sequence[float] | Float[Tensor, "times"]
+Grid = str | Sequence[float] | Float[Tensor, "times"]
 """A named grid, or the times themselves."""
 
 
@@ -87,8 +87,9 @@ class Sampler(Truncation):
     """The kernel that acts after each step but the last, or none."""
     steps: Budget = field(default=Steps(128), kw_only=True)
     """The budget of network evaluations per sequence, the corrector's included."""
-    grid: Grid = field(default="uniform", kw_only=True)
-    """The times of the steps: `uniform`, `cosine`, which is denser near t = 0, or (in Python) all times from 1 to 0."""
+    grid: Grid = field(default="auto", kw_only=True)
+    """The times of the steps: `auto`, which suits process and sampler, `uniform`, `cosine`, `power:1.5` (the larger the
+    number, the denser near t = 0), or in Python all times from 1 to 0."""
     show_given: ShowGiven = field(default="auto", kw_only=True)
     """The way given tokens are shown: `clean` to models that know given positions and under processes whose clean
     tokens show, else `noised` to the current level at every step; `auto` chooses."""
@@ -102,9 +103,11 @@ class Sampler(Truncation):
         super().__post_init__()
         if self.steps < 1:
             raise ValueError(f"steps must be a whole number, at least 1, got {self.steps}")
-        times = self.times()
-        if not isinstance(self.grid, str):
-            object.__setattr__(self, "grid", tuple(times.tolist()))
+        if isinstance(self.grid, str):
+            power_of(self.grid)
+            self._count()
+        else:
+            object.__setattr__(self, "grid", tuple(self._own_times().tolist()))
 
     @classmethod
     @checked
@@ -148,25 +151,30 @@ class Sampler(Truncation):
         truncation = vars(Truncation.restore(record["truncation"]))
         return cls(restore(PREDICTORS, record["predictor"]), corrector, **settings, **truncation)
 
-    def times(self) -> Float[Tensor, "times"]:
-        """Return the times of a run, from 1 down to 0: those given, or as many as the budget allows, evenly spaced or
-        denser near 0, by t = 1 - cos(pi/2 u)."""
+    def times(self, process: Process) -> Float[Tensor, "times"]:
+        """Return the times of a run under a process, from 1 down to 0: those given, or as many as the budget allows."""
         if not isinstance(self.grid, str):
-            times = torch.as_tensor(self.grid, dtype=torch.float64)
-            falls = times.ndim == 1 and len(times) > 1 and bool((times.diff() < 0).all())
-            if not falls or times[0] != 1 or times[-1] != 0:
-                raise ValueError(f"a grid is a vector of times that falls from 1 to 0, got {times.tolist()}")
-            return times
+            return self._own_times()
+        heuristic = self.grid == "auto" and not self.predictor.exact  # which may count steps by their times
+        return grid_times("uniform" if heuristic else self.grid, self._count(), process)
+
+    def _own_times(self) -> Float[Tensor, "times"]:
+        """Return the times that were given as such, or raise unless they are a grid."""
+        times = torch.as_tensor(self.grid, dtype=torch.float64)
+        falls = times.ndim == 1 and len(times) > 1 and bool((times.diff() < 0).all())
+        if not falls or times[0] != 1 or times[-1] != 0:
+            raise ValueError(f"a grid is a vector of times that falls from 1 to 0, got {times.tolist()}")
+        return times
+
+    def _count(self) -> int:
+        """Return the number of predictor steps that the budget allows."""
         extra = 0 if self.corrector is None else self.corrector.evaluations
         if extra and self.steps < 2 + extra:
             raise ValueError(
                 f"{extra} corrector steps act between two steps of the sampler, which takes at least {2 + extra} "
                 f"evaluations, got steps={self.steps}; allow more, or correct less"
             )
-        times = torch.linspace(1, 0, (self.steps + extra) // (1 + extra) + 1, dtype=torch.float64)
-        if self.grid == "cosine":
-            times[1:] = 1 - torch.cos(times[1:] * math.pi / 2)
-        return times
+        return (self.steps + extra) // (1 + extra)
 
     def check(self, model: Model) -> Model:
         """Raise unless predictor and corrector can run the model; return it as the predictor runs it."""

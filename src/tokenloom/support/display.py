@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Column
 
 OFTEN, SELDOM, AT_FIRST = 1.5, 10.0, 30.0
 """Seconds between two lines in the first `AT_FIRST` seconds, and afterwards."""
@@ -24,9 +25,12 @@ class Display:
     """A status that stays until it changes; of nested ones the innermost is visible."""
 
     def __init__(self, console: Console | None = None) -> None:
-        columns = (SpinnerColumn(), BarColumn(20), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+        text = TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, ratio=1))  # gives way
+        columns = (SpinnerColumn(), BarColumn(15), TimeElapsedColumn(), text)
         self.console = console or Console(stderr=True)
-        self._bars = Progress(*columns, console=self.console, transient=True, disable=not self.console.is_terminal)
+        self._bars = Progress(
+            *columns, console=self.console, transient=True, disable=not self.console.is_terminal, expand=True
+        )
 
     @contextmanager
     def status(self, text: str) -> Iterator[None]:

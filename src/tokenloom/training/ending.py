@@ -68,7 +68,9 @@ def ended(config: TrainConfig, step: int, minutes: float) -> str | None:
     if not steps + longer:
         return None
     reached, more = f"{counted(step, 'step')} in {minutes:.1f} minutes", " ".join(steps + longer)
-    return f"the run is finished ({reached}) and nothing is left to do; to train it further, add {more}"
+    return (
+        f"the run is finished ({reached} since its start) and nothing is left to do; to train it further, pass {more}"
+    )
 
 
 class Stopping:
