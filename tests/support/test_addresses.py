@@ -80,7 +80,7 @@ def test_a_listing_does_not_lead_out_of_the_copy(name: str, cache: Path, monkeyp
     MemoryFileSystem().pipe_file("/bucket/mine/x", b"x")
     found = {f"/bucket/mine/{name}": {"size": 1, "type": "file"}}
     monkeypatch.setattr(MemoryFileSystem, "find", lambda *_, **options: found)
-    with pytest.raises(ValueError, match=r"bucket/mine lists '/bucket/mine/.*', which is no file below it"):
+    with pytest.raises(ValueError, match=r"bucket/mine lists '/bucket/mine/.*', which is not a file below it"):
         fetched("memory://bucket/mine")
     assert not cache.exists()
 

@@ -175,7 +175,7 @@ def _below(root: str, name: str, address: str) -> str:
     """Return the path of a listed file below the root, or raise if it would leave the folder of the copy."""
     path = Path(name[len(root) + 1 :])
     if not name.startswith(f"{root}/") or not path.parts or path.anchor or ".." in path.parts:
-        raise ValueError(f"{address} lists {name!r}, which is no file below it; nothing is fetched")
+        raise ValueError(f"{address} lists {name!r}, which is not a file below it; nothing is fetched")
     return path.as_posix()
 
 
