@@ -23,8 +23,8 @@ laws: .venv/.laws$(TORCH)  ## the laws and the start of the command line; TORCH=
 attack: .venv/.dev        ## damaged files and tokenizers, random commands, calls and requests, killed runs, odd terminals (six minutes)
 	$(BIN)/python -m tests.attack --out build/attack.json
 
-evidence: .venv/.dev      ## test the paper's claims again; TEXT8=folder has train.txt and valid.txt of text8, WORKERS=2 processes
-	$(BIN)/tokenloom evidence --workers $(or $(WORKERS),2) $(if $(TEXT8),--text8 $(TEXT8))
+evidence: .venv/.dev      ## test the paper's claims again; STORIES is a folder of TinyStories, WORKERS=2 processes
+	$(BIN)/tokenloom evidence --workers $(or $(WORKERS),2) $(if $(STORIES),--stories $(STORIES))
 
 docs: .venv/.dev          ## build the documentation into site/; a warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

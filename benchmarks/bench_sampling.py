@@ -204,8 +204,8 @@ def _forward(case: Case, networks: Networks, batch: int) -> None:
 def _steps(case: Case, model: DiffusionModel, length: int, batch: int, steps: int, account: Account) -> None:
     """Time the steps of a sampler: all of them at batch 1, else `FEW` of them, spread over the grid."""
     sampler, generator = case.sampler(steps), torch.Generator().manual_seed(0)
-    process = sampler.predictor.prepare(model).process
-    times = sampler.times(process)
+    prepared = sampler.predictor.prepare(model)
+    process, times = prepared.process, sampler.times(prepared)
     clean = torch.randint(process.vocab_size - 1, (batch, length), generator=generator)
 
     def run(index: int, count: int, on_step: Callable[..., None]) -> None:

@@ -1,10 +1,11 @@
 """A claim as data: what is compared, on which networks, and when it holds.
 
-Difference     a figure of one arm against a figure of another, seed by seed
+Difference     a figure of one arm against a figure of another, seed by seed and group of rows by group of rows
 AtEqualEntropy two curves of a judge's nats per token over entropy H: with i over the points of one within the range of
                the other, and the other way round,
                mean of  nats_other(H_i) - nats_i  and  nats_j - nats_favoured(H_j);
-               NaN, which decides nothing, where the curves have no range in common
+               NaN, which decides nothing, where the curves have no range in common; points outside it cannot be
+               compared and are counted on the page
 """
 
 import math
@@ -14,19 +15,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from evidence.verdicts import Criterion, Effect, Verdict, overall
+from evidence.settings import SEEDS
+from evidence.verdicts import Criterion, Effect, Overall, Verdict, judge, overall
 from tokenloom.evaluation.frontier import nats_at_entropy
 
 Records = Mapping[tuple[str, str, int], Mapping[str, Any]]
 """Measurements by (setting, arm, seed): a mapping from the name of a measure to what it found."""
 Role = Literal["claim", "remedy", "context"]
-SEEDS = (1, 2, 3)
+Need = tuple[str, str, str]
+"""A setting, an arm and a measure that it must have."""
 BETTER = Criterion()
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A number of an arm: the name of a measure and the way to the number inside it, as in ancestral/mean."""
+    """A number of an arm: the name of a measure and the way to the number inside it, as in ancestral/mean.
+
+    Beside a number `mean` may stand `mean_groups`: its values on consecutive groups of rows, which all seeds share.
+    """
 
     arm: str
     measure: str
@@ -34,10 +40,21 @@ class Figure:
 
     def of(self, record: Mapping[str, Any]) -> float:
         """The number."""
+        found, name = self._place(record)
+        return float(found[name])
+
+    def groups_of(self, record: Mapping[str, Any]) -> tuple[float, ...]:
+        """The same of groups of rows; empty where they are not kept, as where every seed has rows of its own."""
+        found, name = self._place(record)
+        return tuple(float(value) for value in found.get(f"{name}_groups", ()))
+
+    def _place(self, record: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
+        """What the number is an item of, and its name there."""
         found: Any = record[self.measure]
-        for part in self.key.split("/"):
+        *parts, name = self.key.split("/")
+        for part in parts:
             found = found[part]
-        return float(found)
+        return found, name
 
 
 @dataclass(frozen=True)
@@ -51,6 +68,8 @@ class Comparison(ABC):
     criterion: Criterion = BETTER
     role: Role = "claim"
     """`remedy` and `context` are shown and judged, but do not decide the claim."""
+    paper: str = ""
+    """The paper's own figure for the same comparison, where it has one."""
 
     @property
     @abstractmethod
@@ -61,9 +80,21 @@ class Comparison(ABC):
     def of_seed(self, records: Records, seed: int) -> float:
         """The effect of a seed."""
 
-    def effect(self, records: Records, seeds: Sequence[int] = SEEDS) -> Effect:
+    def groups_of_seed(self, records: Records, seed: int) -> tuple[float, ...]:
+        """The effect of a seed on each group of rows that all seeds share; empty where they share none."""
+        return ()
+
+    def note(self, records: Records) -> str:
+        """What a reader must know beside the effect; empty where it covers all that was measured."""
+        return ""
+
+    def effect(self, records: Records) -> Effect:
         """The effects of the seeds that were measured on both sides."""
-        return Effect(tuple(self.of_seed(records, seed) for seed in seeds if self.is_measured(records, seed)))
+        seeds = [seed for seed in SEEDS[self.setting] if self.is_measured(records, seed)]
+        groups = [self.groups_of_seed(records, seed) for seed in seeds]
+        shared = zip(*groups, strict=True) if all(groups) else ()
+        by_group = tuple(sum(values) / len(values) for values in shared)
+        return Effect(tuple(self.of_seed(records, seed) for seed in seeds), by_group)
 
     def is_measured(self, records: Records, seed: int) -> bool:
         """Whether a seed has all it takes."""
@@ -90,6 +121,13 @@ class Difference(Comparison):
         favoured, other = (figure.of(records[self.setting, figure.arm, seed]) for figure in (self.favoured, self.other))
         return favoured - other if self.larger else other - favoured
 
+    def groups_of_seed(self, records: Records, seed: int) -> tuple[float, ...]:
+        sides = [figure.groups_of(records[self.setting, figure.arm, seed]) for figure in (self.favoured, self.other)]
+        if not all(sides):
+            return ()
+        sign = 1 if self.larger else -1
+        return tuple(sign * (favoured - other) for favoured, other in zip(*sides, strict=True))
+
 
 Points = Sequence[Mapping[str, Any]]
 
@@ -103,44 +141,33 @@ def _gains(points: Points, curve: Points, shared: set[tuple[float, float]]) -> I
             yield there - nats
 
 
-def bounds(
-    favoured: str, other: str, margin: float = 0.0, role: Role = "claim", settings: Sequence[str] = ("markov", "text8")
-) -> tuple[Comparison, ...]:
-    """The likelihood bounds of two arms against each other, on every setting; a margin is in nats per token."""
-    return tuple(
-        Difference(
-            f"bound of {favoured} against {other}",
-            setting,
-            "nats per token",
-            Criterion("advantage", margin),
-            role,
-            favoured=Figure(favoured, "bound", "per_token"),
-            other=Figure(other, "bound", "per_token"),
-        )
-        for setting in settings
-    )
-
-
 @dataclass(frozen=True)
 class AtEqualEntropy(Comparison):
-    """A curve against another; both are named by arm and curve."""
+    """A curve against another; both are named by arm and measure."""
 
     favoured: tuple[str, str] = field(kw_only=True)
     other: tuple[str, str] = field(kw_only=True)
 
     @property
     def needs(self) -> tuple[tuple[str, str], ...]:
-        return tuple((arm, f"curve: {curve}") for arm, curve in (self.favoured, self.other))
+        return tuple((arm, curve) for arm, curve in (self.favoured, self.other))
 
     def of_seed(self, records: Records, seed: int) -> float:
-        ours, theirs = (
-            records[self.setting, arm, seed][f"curve: {curve}"]["points"] for arm, curve in (self.favoured, self.other)
-        )
-        shared = {(point["entropy"], point["nats_per_token"]) for point in ours} & {
-            (point["entropy"], point["nats_per_token"]) for point in theirs
-        }
-        gains = [*_gains(ours, theirs, shared), *(-gain for gain in _gains(theirs, ours, shared))]
+        gains, _ = self._compared(records, seed)
         return sum(gains) / len(gains) if gains else math.nan
+
+    def note(self, records: Records) -> str:
+        found = [self._compared(records, seed) for seed in SEEDS[self.setting] if self.is_measured(records, seed)]
+        compared, there = sum(len(gains) for gains, _ in found), sum(count for _, count in found)
+        return "" if compared == there else f"{compared} of {there} points in a common range"
+
+    def _compared(self, records: Records, seed: int) -> tuple[list[float], int]:
+        """The gains of all points that can be compared, and the number of points that are not on both curves."""
+        ours, theirs = (records[self.setting, arm, seed][curve]["points"] for arm, curve in (self.favoured, self.other))
+        here, there = ({(point["entropy"], point["nats_per_token"]) for point in points} for points in (ours, theirs))
+        shared = here & there
+        gains = [*_gains(ours, theirs, shared), *(-gain for gain in _gains(theirs, ours, shared))]
+        return gains, len(here - shared) + len(there - shared)
 
 
 class Picture(Protocol):
@@ -166,19 +193,49 @@ class Claim:
     """What was found, written after the runs."""
     limits: str
     """What it does not show."""
-
-    def verdict(self, records: Records) -> Verdict:
-        """The verdict on the claim."""
-        return overall([part.verdict(records) for part in self.comparisons if part.role == "claim"])
-
+    pending: bool = False
+    """True while its runs are not made; a test sees to it that nothing else is missing."""
     beside: tuple[tuple[str, str, str], ...] = ()
     """(setting, arm, measure) that are drawn and not compared, of the first seed."""
 
     @property
-    def compared(self) -> set[tuple[str, str, str]]:
-        """(setting, arm, measure) of all comparisons, which every seed must have."""
-        return {(part.setting, arm, measure) for part in self.comparisons for arm, measure in part.needs}
+    def ours(self) -> bool:
+        """True for a claim that the paper does not make."""
+        return self.source.startswith("ours")
 
-    def needs(self, seed: int) -> set[tuple[str, str, str]]:
-        """(setting, arm, measure) that a seed must have."""
-        return self.compared | (set(self.beside) if seed == SEEDS[0] else set())
+    @property
+    def deciding(self) -> tuple[Comparison, ...]:
+        """The comparisons that decide the claim, together."""
+        return tuple(part for part in self.comparisons if part.role == "claim")
+
+    def verdicts(self, records: Records) -> list[Verdict]:
+        """The verdicts on all comparisons: those that decide are corrected for their number, others stand alone."""
+        together = iter(self.decided(records))
+        return [next(together) if part.role == "claim" else part.verdict(records) for part in self.comparisons]
+
+    def decided(self, records: Records) -> list[Verdict]:
+        """The verdicts on the comparisons that decide."""
+        return judge([(part.criterion, part.effect(records)) for part in self.deciding])
+
+    def verdict(self, records: Records) -> Overall:
+        """The verdict on the claim."""
+        return overall(self.decided(records))
+
+    @property
+    def compared(self) -> set[Need]:
+        """The needs of all comparisons, which every seed must have."""
+        return _needs(self.comparisons)
+
+    @property
+    def decisive(self) -> set[Need]:
+        """The needs of those that decide the claim."""
+        return _needs(self.deciding)
+
+    def needs(self, seed: int) -> set[Need]:
+        """The needs of a seed."""
+        compared = {need for need in self.compared if seed in SEEDS[need[0]]}
+        return compared | {need for need in self.beside if seed == SEEDS[need[0]][0]}
+
+
+def _needs(comparisons: Sequence[Comparison]) -> set[Need]:
+    return {(part.setting, arm, measure) for part in comparisons for arm, measure in part.needs}

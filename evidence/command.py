@@ -6,18 +6,18 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
 from rich.console import Console
 from rich.table import Table
 
-from evidence.claim import SEEDS, Claim, Records
+from evidence.claim import Claim, Need, Records
 from evidence.claims import CLAIMS
 from evidence.page import effect_words, write_page
-from evidence.results import Task, collect, is_measured, measure_tasks, trains
+from evidence.results import Task, collect, finish, is_measured, trains
 from evidence.runs import Place, Run, is_trained, train_runs
-from evidence.settings import Scale
+from evidence.settings import MOST, Scale
 from tokenloom.cli.ranks import ranks, spread
 from tokenloom.support.display import Display
 from tokenloom.support.extras import optional
@@ -29,6 +29,7 @@ KEPT = FOLDER / "results"
 DOCS = FOLDER.parent / "docs"
 CLOSING = FOLDER / "closing.md"
 """What the page ends with."""
+JUDGE = Run("stories", "judge", 1)
 VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "ROLE_RANK", "ROLE_WORLD_SIZE")
 """The environment variables that torchrun sets, besides those that begin with TORCHELASTIC."""
 
@@ -38,7 +39,8 @@ def evidence(
     scale: Scale = "full",
     out: Path = Path("runs/evidence"),
     results: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None,
-    text8: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None,
+    stories: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None,
+    setting: tuple[Literal["chain", "stories", "long", "sudoku", "softmax"], ...] = (),
     workers: int = 1,
     cluster: Literal["local", "slurm"] = "local",
 ) -> None:
@@ -49,7 +51,8 @@ def evidence(
         scale: full is what the kept results were made with; tiny runs the machinery in minutes and means nothing.
         out: Where networks and points of curves go; what is killed resumes from here.
         results: Where measurements are kept; by default evidence/results of the clone, for tiny a folder of --out.
-        text8: A folder with train.txt and valid.txt (or .gz) of text8 characters; only needed to train or measure.
+        stories: A folder with train.txt and valid.txt (or .gz) of TinyStories; only needed to train or measure.
+        setting: The data sets to train and measure on; by default all that the claims ask for.
         workers: Processes (or Slurm jobs) to spread the work over, one thread each.
         cluster: local processes, or slurm.
     """
@@ -60,7 +63,7 @@ def evidence(
     folder = results or (KEPT if scale == "full" else out / "results")
     for place in (out, folder):
         check_writable(place)
-    study = Study(asked, Place(out, scale, text8), folder, workers, cluster)
+    study = Study(asked, Place(out, scale, stories), folder, setting, workers, cluster)
     study.work()
     if not study.ranks.first:
         return
@@ -83,8 +86,16 @@ def _claim(name: str) -> Claim:
 class Study:
     """What some claims need, at a place."""
 
-    def __init__(self, claims: Sequence[Claim], place: Place, results: Path, workers: int, cluster: str) -> None:
-        self.claims, self.place, self.results = claims, place, results
+    def __init__(
+        self,
+        claims: Sequence[Claim],
+        place: Place,
+        results: Path,
+        settings: Sequence[str],
+        workers: int,
+        cluster: str,
+    ) -> None:
+        self.claims, self.place, self.results, self.settings = claims, place, results, settings
         self.workers, self.cluster = workers, cluster
         self.ranks = ranks()
         self.display = Display(Console(file=sys.stderr, quiet=not self.ranks.first))
@@ -95,38 +106,43 @@ class Study:
         return collect(self.claims, self.results)
 
     def tasks(self) -> list[Task]:
-        """The measurements that are missing, those of a seed together."""
-        seeds = SEEDS if self.place.scale == "full" else SEEDS[:2]  # the fewest that give an interval
-        every = [
-            (Run(setting, arm, seed), measure)
+        """The measurements that are missing, seed by seed: those that decide a claim before those beside."""
+        seeds = MOST if self.place.scale == "full" else MOST[:1]
+        deciding: set[Need] = set().union(*(claim.decisive for claim in self.claims))
+        needed = [
+            (need not in deciding, seed, need)
             for seed in seeds
-            for setting, arm, measure in sorted(set().union(*(claim.needs(seed) for claim in self.claims)))
+            for need in set().union(*(claim.needs(seed) for claim in self.claims))
+            if not self.settings or need[0] in self.settings
         ]
+        every = [(Run(setting, arm, seed), measure) for _, seed, (setting, arm, measure) in sorted(needed)]
         return [task for task in every if not is_measured(task, self.place, self.results)]
 
-    def runs(self, tasks: Sequence[Task]) -> list[Run]:
-        """The networks that are missing for them, a judge included."""
-        wanted = [run for run, _ in tasks if trains(run)]
-        judged = any(run.setting == "text8" and measure.startswith("curve") for run, measure in tasks)
-        judges = [Run("text8", "ar", 1)] if judged else []
-        return [run for run in dict.fromkeys([*judges, *wanted]) if not is_trained(run, self.place)]
+    def judges(self, tasks: Sequence[Task]) -> list[Run]:
+        """The judge of stories, where it is missing and asked for."""
+        judged = any(run.setting == "stories" and measure.startswith("curve") for run, measure in tasks)
+        return [run for run in (JUDGE,) if judged and not is_trained(run, self.place)]
 
     def work(self) -> None:
-        """Train, then measure."""
+        """Train and measure, network by network."""
         with self.ranks.together(), self.display.status("looking for what is missing"):
             tasks = self.tasks()
-            if self.place.text8 is None and any(run.setting == "text8" for run, _ in tasks):
+            if self.place.stories is None and any(run.setting == "stories" for run, _ in tasks):
                 raise ValueError(
-                    "the claims on text8 need its characters: name a folder with train.txt and valid.txt by --text8"
+                    "the claims on stories need its text: name a folder with train.txt and valid.txt by --stories"
                 )
-            runs = self.runs(tasks)
-            self._spread(partial(train_runs, place=self.place), runs, "training", "network")
-            self._spread(partial(measure_tasks, place=self.place, folder=self.results), tasks, "measuring", "figure")
+            measures: dict[Run, list[str]] = {}
+            for run, measure in tasks:
+                measures.setdefault(run, []).append(measure)
+            for run in filter(trains, measures):
+                self.place.rate(run)  # raises where no pilot chose one, before anything is trained
+            self._spread(partial(train_runs, place=self.place), self.judges(tasks))
+            self._spread(partial(finish, place=self.place, folder=self.results), list(measures.items()))
 
-    def _spread(self, work: partial[int], items: Sequence[Run | Task], what: str, unit: str) -> None:
+    def _spread(self, work: partial[int], items: Sequence[Any]) -> None:
         if not items:
             return
-        self.display.update(f"{what} {counted(len(items), unit)}", 0.0)
+        self.display.update(f"training and measuring {counted(len(items), 'network')}", 0.0)
         if self.ranks.count > 1:
             with on_its_own():  # each process trains networks of its own
                 work(items[self.ranks.rank :: self.ranks.count])
@@ -136,8 +152,8 @@ class Study:
             spread(work, items, self.place.folder / "jobs", self.workers, self.cluster)
             return
         for done, item in enumerate(items):
-            name = item.name if isinstance(item, Run) else f"{item[0].name}, {item[1]}"
-            self.display.update(f"{what} {done + 1} of {counted(len(items), unit)}: {name}", done / len(items))
+            name = item.name if isinstance(item, Run) else item[0].name
+            self.display.update(f"training and measuring {done + 1} of {len(items)}: {name}", done / len(items))
             work([item])
 
 
@@ -148,11 +164,9 @@ def verdict_table(claims: Sequence[Claim], records: Records) -> Table:
         table.add_column(column, overflow="fold")
     for claim in claims:
         table.add_row(claim.name.upper(), claim.title, "", "", f"[bold]{claim.verdict(records)}[/]")
-        for part in claim.comparisons:
+        for part, verdict in zip(claim.comparisons, claim.verdicts(records), strict=True):
             role = "" if part.role == "claim" else f" ({part.role})"
-            table.add_row(
-                "", f"{part.what}{role}", part.setting, effect_words(part, records), part.verdict(records), style="dim"
-            )
+            table.add_row("", f"{part.what}{role}", part.setting, effect_words(part, records), verdict, style="dim")
     return table
 
 

@@ -5,14 +5,15 @@ is there with the same settings is not repeated, so a killed job resumes with wh
 results but not the networks renders the page without training.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from evidence.claim import SEEDS, Claim, Records
+from evidence.claim import Claim, Records
 from evidence.measures import MEASURES
 from evidence.measures.base import opened
-from evidence.runs import Place, Run, is_trained
+from evidence.runs import Place, Run, is_trained, train_runs
+from evidence.settings import MOST
 from tokenloom.models.store import WEIGHTS
 from tokenloom.support.files import write_json
 from tokenloom.support.reading import file_sum, read_json
@@ -50,7 +51,7 @@ def is_measured(task: Task, place: Place, folder: Path) -> bool:
 
 def trains(run: Run) -> bool:
     """Whether there is a network behind a run."""
-    return run.setting != "softmax"
+    return run.setting != "softmax" and run.arm != "counts"
 
 
 def measure_tasks(tasks: Iterable[Task], place: Place, folder: Path) -> int:
@@ -65,6 +66,16 @@ def measure_tasks(tasks: Iterable[Task], place: Place, folder: Path) -> int:
         measures = (kept["measures"] if same else {}) | {name: found}
         write_json(result_file(run, folder), {"run": about, "measures": dict(sorted(measures.items()))})
         count += 1
+    return count
+
+
+def finish(runs: Iterable[tuple[Run, Sequence[str]]], place: Place, folder: Path) -> int:
+    """Train each network that is missing and take its measures at once: what is killed keeps what it finished."""
+    count = 0
+    for run, names in runs:
+        if trains(run):
+            train_runs([run], place)
+        count += measure_tasks([(run, name) for name in names], place, folder)
     return count
 
 
@@ -91,7 +102,7 @@ def describe(run: Run, place: Place) -> dict[str, Any]:
 def collect(claims: Iterable[Claim], folder: Path) -> Records:
     """The figures that claims ask for, as far as they are kept."""
     records: dict[tuple[str, str, int], Mapping[str, Any]] = {}
-    runs = {Run(setting, arm, seed) for claim in claims for seed in SEEDS for setting, arm, _ in claim.needs(seed)}
+    runs = {Run(setting, arm, seed) for claim in claims for seed in MOST for setting, arm, _ in claim.needs(seed)}
     for run in sorted(runs):
         measures = read_result(run, folder)["measures"]
         records[run.setting, run.arm, run.seed] = {name: found["figures"] for name, found in measures.items()}

@@ -1,5 +1,5 @@
 """The tables of docs/samplers.md, rendered from the registries (name, options, processes, exactness and law) and from
-what was measured of correctors and grids (`benchmarks/bench_correctors.py`, `benchmarks/bench_grids.py`).
+what was measured of correctors and grids (`bench_correctors.py`, `bench_grids.py` and `bench_trained_grids.py`).
 
 python scripts/render_samplers.py docs/samplers.md
 """
@@ -7,7 +7,7 @@ python scripts/render_samplers.py docs/samplers.md
 import inspect
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields, replace
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -22,7 +22,7 @@ from tokenloom.support.registry import required_of
 
 HEAD = "| name and options | processes | tends to the exact law | law |\n|---|---|---|---|\n"
 RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"
-SHOWN_GRIDS = ("uniform", "power:1.5", "power:2")
+SHOWN_GRIDS = ("uniform", "power:1.5", "information", "fitted")
 
 
 def table(registry: Mapping[str, type[Kernel]]) -> str:
@@ -106,10 +106,52 @@ def grid_table(result: dict[str, Any], what: str) -> str:
     found = {(each["process"], each["steps"], each["grid"]): each[what] for each in result["runs"]}
     budgets, lines = result["budgets"], []
     for process in dict.fromkeys(each["process"] for each in result["runs"]):
-        cells = (" ".join(f"{found[process, steps, grid]:.3f}" for grid in SHOWN_GRIDS) for steps in budgets)
+        shown = [grid for grid in SHOWN_GRIDS if (process, budgets[0], grid) in found]
+        cells = (" ".join(f"{found[process, steps, grid]:.3f}" for grid in shown) for steps in budgets)
         lines.append(f"| `{process}` | {' | '.join(cells)} |\n")
     head = "".join(f" {steps} evaluations |" for steps in budgets)
     return f"| {', '.join(SHOWN_GRIDS)} |{head}\n|---|{'---|' * len(budgets)}\n{''.join(lines)}"
+
+
+def savings_table(result: dict[str, Any]) -> str:
+    """The default grid beside the uniform one at as many evaluations and at a third more."""
+    lines = ["| | triples | nats | four apart |\n|---|---:|---:|---:|"]
+    for each in result["savings"]:
+        figures = " | ".join(f"{each[what]:.4f}" for what in ("triples", "nats", "apart"))
+        lines.append(f"| `{each['grid']}`, {each['steps']} evaluations | {figures} |")
+    return "\n".join(lines) + "\n"
+
+
+def trained_bounds(result: dict[str, Any]) -> str:
+    """The bounds of chains of few steps of trained networks, one row per network."""
+    lines = []
+    for each in result.values():
+        cells = (" / ".join(f"{found['bounds'][grid]:.3f}" for found in each["bounds"]) for grid in SHOWN_GRIDS)
+        lines.append(f"| `{each['model']}` | {' | '.join(cells)} |\n")
+    steps = " / ".join(str(found["steps"]) for found in next(iter(result.values()))["bounds"])
+    return f"| {steps} steps |{_heads(SHOWN_GRIDS)}\n|---|{'---|' * len(SHOWN_GRIDS)}\n{''.join(lines)}"
+
+
+def trained_draws(result: dict[str, Any]) -> str:
+    """What these networks draw: nats below the uniform grid at equal entropy, and the share of puzzles solved."""
+    lines = []
+    for kind, items in (("text", result["text"]["curves"]), ("sudoku", result["sudoku"]["rates"])):
+        for steps in dict.fromkeys(item["steps"] for item in items):
+            cells = [_draw(item) for item in items if item["steps"] == steps]
+            what = "nats below `uniform`" if kind == "text" else "% solved"
+            lines.append(f"| `{result[kind]['model']}`, {steps} evaluations, {what} | {' | '.join(cells)} |\n")
+    return f"| |{_heads(SHOWN_GRIDS)}\n|---|{'---|' * len(SHOWN_GRIDS)}\n{''.join(lines)}"
+
+
+def _draw(item: dict[str, Any]) -> str:
+    if "points" in item:
+        error = (2 * sum(point["nats_error"] ** 2 for point in item["points"])) ** 0.5 / len(item["points"])
+        return "0" if item["grid"] == "uniform" else f"{item['below_uniform']:.3f} ± {1.96 * error:.3f}"
+    return f"{100 * item['solve_rate']:.1f} ± {196 * item['error']:.1f}"
+
+
+def _heads(grids: Sequence[str]) -> str:
+    return "".join(f" `{grid}` |" for grid in grids)
 
 
 def render(page: str) -> str:
@@ -118,6 +160,9 @@ def render(page: str) -> str:
     tables = {"predictors": table(PREDICTORS), "correctors": table(CORRECTORS)}
     tables |= {"mixing": mixing_table(result), "corrected runs": run_table(result)}
     tables |= {f"grids: {what}": grid_table(grids, what) for what in ("triples", "nats", "apart")}
+    tables["savings"] = savings_table(grids)
+    trained = json.loads((RESULTS / "trained_grids.json").read_text())
+    tables |= {"trained bounds": trained_bounds(trained), "trained draws": trained_draws(trained)}
     for mark, rendered in tables.items():
         begin, end = f"<!-- {mark} -->\n", f"<!-- end of {mark} -->"
         before, _, rest = page.partition(begin)

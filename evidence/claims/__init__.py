@@ -1,13 +1,10 @@
-"""The claims, one per file, in the order of their names."""
+"""The claims, one per file, in the order of their numbers."""
 
 import pkgutil
 from importlib import import_module
 
 from evidence.claim import Claim
 
-CLAIMS: dict[str, Claim] = {
-    claim.name: claim
-    for module in sorted(found.name for found in pkgutil.iter_modules(__path__))
-    for claim in [import_module(f"{__name__}.{module}").CLAIM]
-}
+_ALL: list[Claim] = [import_module(f"{__name__}.{found.name}").CLAIM for found in pkgutil.iter_modules(__path__)]
+CLAIMS: dict[str, Claim] = {claim.name: claim for claim in sorted(_ALL, key=lambda claim: int(claim.name[1:]))}
 """All claims by name."""

@@ -1,19 +1,22 @@
-"""C1: under cross-entropy the leave-one-out parameterisation beats the denoiser."""
+"""C1: under cross-entropy the leave-one-out parameterisation beats the denoiser, at the end and throughout training."""
 
-from evidence.claim import Claim, bounds
+from evidence.claim import Claim
+from evidence.likelihoods import END, THROUGHOUT, TRUNCATED, bounds
 from evidence.pictures import Bounds
+
+PAIR = ("udm-loo-ce", "udm-denoiser-ce")
 
 CLAIM = Claim(
     name="c1",
     title="Under cross-entropy, the leave-one-out parameterisation beats the denoiser",
     source="Table `tab:ppl-eval-multidataset_ppl`, Figure `fig:training_loss_loo_denoiser`",
-    comparisons=bounds("udm-loo-ce", "udm-denoiser-ce"),
-    picture=Bounds(("udm-loo-ce", "udm-denoiser-ce")),
+    comparisons=(*bounds(*PAIR, END + THROUGHOUT), *bounds(*PAIR, TRUNCATED, role="context")),
+    picture=Bounds(PAIR),
     run="""Two uniform diffusion networks that differ in what their output is taken for, both trained with the
-cross-entropy of the denoiser.""",
-    found="""The leave-one-out network is better on both data sets with every seed. On the chain that settles it:
-it comes within 0.03 nats of the exact likelihood, where the denoiser stays 0.08 nats above it. On text8, where
-training is short, the advantage is larger but differs so much between seeds that three of them leave the interval
-open.""",
-    limits="""The networks are small, and those of text8 far from their plateau.""",
+cross-entropy of the denoiser, each with the better of two learning rates. *Throughout training* is the mean of the
+bounds after a quarter, half, three quarters and all of the steps.""",
+    found="""On the chain an advantage above 0.003 nats per token at the end of training can be excluded, and one above
+0.011 throughout it: smaller than the paper's on its texts. The runs on text are not made yet.""",
+    limits="The networks are small and their texts short: 64 tokens, where the paper has 1,024.",
+    pending=True,
 )

@@ -21,6 +21,7 @@ def _solves(
 
 
 UDM, MDM, AUDM = ("udm-loo-ce", "ancestral"), ("mdm", "ancestral"), ("audm", "ancestral")
+ONE = "64"
 
 CLAIM = Claim(
     name="c6",
@@ -30,10 +31,9 @@ CLAIM = Claim(
         _solves(UDM, MDM),
         _solves(AUDM, MDM),
         _solves(("audm", "reaudm"), AUDM),
-        _solves(("mdm", "mudm:resample=true"), MDM, "32", "context"),
-        _solves(("mdm", "remasking"), MDM, "32", "context"),
-        _solves(("mdm", "confidence"), MDM, "32", "context"),
-        _solves(UDM, ("mdm", "confidence"), "32", "context"),
+        _solves(("mdm", "remasking"), MDM, ONE, "context"),
+        _solves(("mdm", "confidence"), MDM, ONE, "context"),
+        _solves(UDM, ("mdm", "confidence"), ONE, "context"),
     ),
     picture=SolveRates(
         (
@@ -46,13 +46,12 @@ CLAIM = Claim(
             ("MDM network, confidence order", "mdm", "confidence"),
         )
     ),
-    run="""One grid network per method, of one shape and with equal training; 300 puzzles of 22 to 29 givens
-with one solution, generated and never trained on, one try each, with 8 and 32 evaluations. The effect is the mean
-over the two budgets.""",
-    found="""UDM solves three times as many puzzles as MDM (17% against 5%), with every seed. ReAUDM is ahead of
-AUDM with every seed, but three seeds do not settle by how much, and AUDM is not told apart from MDM. What no claim
-asked for is larger than all of this: the same MDM network solves 77% in confidence order, because it then writes
-what logic has settled and draws nothing.""",
-    limits="""A network built for grids, with a tenth of the usual training; the paper's is a DiT of 6M
-parameters, and its learning rate was chosen for each method.""",
+    run="""One grid network per method, of one shape and with equal training on 20,000 grids and their symmetries; 500
+puzzles of 29 to 37 givens with one solution, generated and never trained on, two draws each, with 16, 32, 64 and 128
+evaluations, which are counted. The effect is the mean over the four budgets.""",
+    found="Its runs are not made yet.",
+    limits="""A network built for grids, of 42,000 parameters and with a tenth of the usual training; the paper's is a
+DiT of 6M parameters, its learning rate was chosen for each method, and it draws every puzzle 100 times. A pilot of one
+MDM network chose network and steps such that it solves about half.""",
+    pending=True,
 )

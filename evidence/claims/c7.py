@@ -19,7 +19,7 @@ def _depends_less(favoured: str, other: str, settings: tuple[str, ...], role: Ro
 
 
 UDM = ("udm-loo-ce", "udm-loo-nelbo", "udm-denoiser-ce", "udm-denoiser-nelbo")
-BOTH = ("markov", "text8")
+BOTH = ("chain", "stories")
 
 CLAIM = Claim(
     name="c7",
@@ -27,17 +27,18 @@ CLAIM = Claim(
     source="Appendix `app:loo-sensitivity`, Figure `fig:loo-sensitivity`",
     comparisons=(
         *_depends_less("udm-loo-ce", "udm-denoiser-ce", BOTH),
-        *_depends_less("udm-loo-nelbo", "udm-denoiser-nelbo", ("markov",)),
-        *_depends_less("udm-loo-ce", "max-coupling", ("markov",), "context"),
+        *_depends_less("udm-loo-nelbo", "udm-denoiser-nelbo", ("chain",)),
+        *_depends_less("udm-loo-ce", "max-coupling", ("chain",), "context"),
     ),
-    beside=(("markov", "hollow", "own token"),),
+    beside=(("chain", "hollow", "own token"),),
     picture=OwnTokens(
         ("udm-loo-ce", "udm-loo-nelbo", "udm-denoiser-ce", "udm-denoiser-nelbo", "max-coupling", "hollow")
     ),
     run="""The networks of C1 and C3. A token is replaced by others while its surroundings stay, and the
 leave-one-out prediction at its place is compared; five times, four positions of 64 sequences each. A hollow
 network, which cannot see its own token, is the zero.""",
-    found="""With both losses the denoiser's converted prediction depends about twice as much on the token at its
-place, at every time. The hollow network is at exactly 0.""",
-    limits="""A smaller dependence is a property of the optimum, where it is 0, and not a quality by itself.""",
+    found="""With both losses the denoiser's converted prediction depends more on the token at its place, on the
+chain. The runs on text are not made yet.""",
+    limits="""A smaller dependence is a property of the optimum, where it is 0, and not a quality in itself.""",
+    pending=True,
 )

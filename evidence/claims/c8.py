@@ -1,56 +1,47 @@
 """C8: MUDM with resampled times improves an unmodified MDM network at equal evaluations (nobody has tested it)."""
 
-from evidence.claim import AtEqualEntropy, Claim, Comparison, Difference, Figure, Role
+from evidence.claim import Claim, Difference, Figure
+from evidence.frontiers import TEMPERATURE, at_equal_entropy
 from evidence.pictures import Frontiers
 
 REDRAWN, SAMPLER = "mudm with redrawn times", "mudm:resample=true"
-
-
-def _against_ancestral(
-    curve: str, role: Role = "claim", settings: tuple[str, ...] = ("markov", "text8")
-) -> tuple[Comparison, ...]:
-    return tuple(
-        AtEqualEntropy(
-            f"mdm: {curve} against temperature",
-            setting,
-            "nats per token at equal entropy",
-            role=role,
-            favoured=("mdm", curve),
-            other=("mdm", "temperature"),
-        )
-        for setting in settings
-    )
-
+CHAIN, STORIES = (("chain", 6), ("chain", 48)), (("stories", 16), ("stories", 128))
 
 CLAIM = Claim(
     name="c8",
     title="MUDM with redrawn times improves an unmodified MDM network at equal evaluations",
     source="ours to test: Section `sec:mudm` constructs the sampler and does not try it",
     comparisons=(
-        *_against_ancestral(REDRAWN),
-        Difference(
-            "distance of pairs of tokens from the chain's",
-            "markov",
-            "total variation",
-            favoured=Figure("mdm", "bigrams", SAMPLER),
-            other=Figure("mdm", "bigrams", "ancestral"),
+        *at_equal_entropy("mdm", REDRAWN, TEMPERATURE, CHAIN + STORIES),
+        *(
+            Difference(
+                f"distance of pairs of tokens from the chain's, {budget} evaluations",
+                setting,
+                "total variation",
+                favoured=Figure("mdm", "neighbours: redrawn times", f"{budget}/{SAMPLER}/pairs"),
+                other=Figure("mdm", "neighbours: redrawn times", f"{budget}/ancestral/pairs"),
+            )
+            for setting, budget in CHAIN
         ),
         Difference(
-            "puzzles solved at 32 evaluations",
+            "puzzles solved at 64 evaluations",
             "sudoku",
             "share of puzzles solved",
-            favoured=Figure("mdm", "solving", f"{SAMPLER}/32/solve_rate"),
-            other=Figure("mdm", "solving", "ancestral/32/solve_rate"),
+            favoured=Figure("mdm", "solving", f"{SAMPLER}/64/solve_rate"),
+            other=Figure("mdm", "solving", "ancestral/64/solve_rate"),
             larger=True,
         ),
-        *_against_ancestral("mudm", "context", ("markov",)),
-        *_against_ancestral("remasking", "context", ("markov",)),
+        *at_equal_entropy("mdm", "mudm", TEMPERATURE, CHAIN, "context"),
+        *at_equal_entropy("mdm", "remasking", TEMPERATURE, CHAIN, "context"),
     ),
-    picture=Frontiers((("mdm", "temperature"), ("mdm", REDRAWN), ("mdm", "mudm"), ("mdm", "remasking"))),
+    picture=Frontiers(tuple(("mdm", curve) for curve in (TEMPERATURE, REDRAWN, "mudm", "remasking")), CHAIN + STORIES),
     run="""The MDM networks of C3 and C6, without any change, sampled as masked diffusion and as masked uniform
-diffusion whose times are drawn anew at every step, so that tokens can be revised. MUDM with fixed times and ReMDM
-are shown beside.""",
-    found="""On Sudoku it helps with every seed, by 4 puzzles in 100, as much as ReMDM does. On the chain and on
-text8 the two frontiers lie on each other: an advantage above 0.07 nats can be excluded, and so can a loss of 0.05.""",
-    limits="""One budget of evaluations per data set: more steps give a sampler that revises more to do.""",
+diffusion whose times are drawn anew at every step, so that tokens can be revised, with a quarter of the evaluations
+that a token at a time would take and with twice as many. Evaluations are counted: masked diffusion never spends more
+than one per position and has its best there. MUDM with fixed times and ReMDM are shown beside.""",
+    found="""On the chain the two samplers are level at both budgets: in distance of pairs to 0.003, and in nats at
+equal entropy to 0.01 where evaluations are many. Masked diffusion needs half of the larger budget for it. The runs on
+text and Sudoku are not made yet.""",
+    limits="""Sequences are short; where many tokens depend on each other, revising may do more.""",
+    pending=True,
 )

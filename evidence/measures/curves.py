@@ -1,90 +1,105 @@
 """Quality against diversity: nats per token under a judge and unigram entropy, over one knob of a sampler.
 
-The judge of Markov data is its exact likelihood; that of text8 the autoregressive network of the first seed.
+All points of all curves have the same number of network evaluations, counted (`budget.py`).  The judge of Markov data
+is its exact likelihood; that of stories an autoregressive network with four times the width of the others'.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import Any, Literal
 
-from evidence.measures.base import Measure
+from evidence.measures.base import Measure, opened
+from evidence.measures.budget import counted_on, spending
 from evidence.runs import Place, Run
 from tokenloom.evaluation.points import Point, evaluate_point
 from tokenloom.samplers.options import SamplerOptions
 
 BATCH = 256
-TOP_P = (0.5, 0.65, 0.8, 0.9, 1.0)
-TEMPERATURE = (0.4, 0.55, 0.7, 0.85, 1.0, 1.1)
-AMOUNTS = (0.02, 0.05, 0.1, 0.2)
-PARALLEL = {"markov": (1, 2, 4), "text8": (1, 4, 8)}
-"""Positions that a corrector step redraws, k; the paper has up to 16 of 1,024."""
+TOP_P = (0.80, 0.85, 0.90, 0.92, 0.94, 0.96, 0.98, 1.00)
+"""The paper's grid."""
+TEMPERATURE = (0.60, 0.70, 0.80, 0.86, 0.92, 0.98, 1.04, 1.10)
+"""The paper's range, 0.8 to 1.1, and below it, where correctors lead."""
+SELECTION = (0.0, 1.0)
+"""Temperatures at which an informed corrector chooses its positions: the paper's algorithm, and its code."""
+PARALLEL = (1, 2, 4)
+"""Positions that a corrector step redraws, k."""
 CORRECTIONS = (1, 2)
 """Corrector steps after each step of the sampler, m."""
 
-Points = Callable[[str, int], Sequence[SamplerOptions]]
+
+def _options(**chosen: Any) -> SamplerOptions:
+    return SamplerOptions(grid="uniform", **chosen)
 
 
-def _temperatures(sampler: str) -> Points:
-    return lambda setting, steps: [
-        SamplerOptions(steps, sampler, temperature=value, grid="uniform") for value in TEMPERATURE
-    ]
+def _temperatures(
+    sampler: str = "ancestral", on: Literal["loo", "denoiser"] = "loo", grid: str = "uniform"
+) -> Sequence[SamplerOptions]:
+    return [SamplerOptions(sampler=sampler, temperature=value, on=on, grid=grid) for value in TEMPERATURE]
 
 
-def _top_ps(on: Any) -> Points:
-    return lambda setting, steps: [SamplerOptions(steps, top_p=value, on=on, grid="uniform") for value in TOP_P]
+def _top_ps(on: Literal["loo", "denoiser"]) -> Sequence[SamplerOptions]:
+    return [_options(top_p=value, on=on) for value in TOP_P]
 
 
-def _gibbs(corrector: str) -> Points:
-    return lambda setting, steps: [
-        SamplerOptions(steps, corrector=f"{corrector}:steps={m},parallel={k}", grid="uniform")
-        for m, k in product(CORRECTIONS, PARALLEL[setting])
-    ]
+def _correctors(text: str, *values: Sequence[Any]) -> Sequence[SamplerOptions]:
+    return [_options(corrector=text.format(*chosen)) for chosen in product(*values)]
 
 
-def _forward_backward(setting: str, steps: int) -> Sequence[SamplerOptions]:
-    return [SamplerOptions(steps, corrector=f"forward-backward:amount={value}", grid="uniform") for value in AMOUNTS]
-
-
-CURVES: dict[str, Points] = {
-    "temperature": _temperatures("ancestral"),
+CURVES: dict[str, Sequence[SamplerOptions]] = {
+    "temperature": _temperatures(),
+    "temperature on the denoiser": _temperatures(on="denoiser"),
+    "temperature, power:1.5": _temperatures(grid="power:1.5"),
     "top-p on the leave-one-out posterior": _top_ps("loo"),
     "top-p on the denoiser": _top_ps("denoiser"),
-    "informed corrector": _gibbs("informed"),
-    "random scan": _gibbs("random-scan"),
-    "forward-backward": _forward_backward,
+    "informed corrector": _correctors("informed:steps={},parallel={},temperature={}", CORRECTIONS, PARALLEL, SELECTION),
+    "random scan": _correctors("random-scan:steps={},parallel={}", CORRECTIONS, PARALLEL),
+    "balanced corrector": _correctors("balanced:parallel=true,time={}", (0.5, 1, 2, 4)),
     "mudm with redrawn times": _temperatures("mudm:resample=true"),
     "mudm": _temperatures("mudm"),
     "remasking": _temperatures("remasking"),
 }
-KEPT = ("sampler", "corrector", "temperature", "top_p", "on", "entropy", "entropy_error", "nats_per_token",
-        "nats_error", "distinct_2", "evaluations")  # fmt: skip
+BUDGETS = (6, 16, 32, 48, 64, 128, 256)
+KEPT = ("sampler", "corrector", "temperature", "top_p", "on", "grid", "entropy", "entropy_error", "nats_per_token",
+        "nats_error", "distinct_2", "steps", "evaluations")  # fmt: skip
+
+
+def curve_name(curve: str, budget: int) -> str:
+    """The name of the measure of a curve at a budget of evaluations."""
+    return f"curve: {curve}, {budget} evaluations"
 
 
 @dataclass(frozen=True)
 class Curve(Measure):
-    """The points of a curve, and the held-out data under the same judge."""
+    """The points of a curve, and the held-out data under the same judge, as they are and with their tokens shuffled."""
 
     curve: str = ""
+    budget: int = 0
 
-    def _options(self, run: Run, place: Place) -> Sequence[SamplerOptions]:
-        chosen = place.setting(run.setting)
-        points = CURVES[self.curve](run.setting, chosen.evaluations[-1])
-        return points if place.scale == "full" else points[:: max(1, len(points) - 1)]
+    def _points(self, place: Place) -> Sequence[SamplerOptions]:
+        points = CURVES[self.curve]
+        return points if place.scale == "full" else points[:: len(points) - 1]
 
     def settings(self, run: Run, place: Place) -> dict[str, Any]:
-        chosen, options = place.setting(run.setting), self._options(run, place)
-        kernels = [[item.kernels, item.temperature, item.top_p, item.on] for item in options]
-        return {"samples": chosen.samples, "evaluations": chosen.evaluations[-1], "points": kernels}
+        kernels = [[item.kernels, item.temperature, item.top_p, item.on, item.grid] for item in self._points(place)]
+        return {
+            "samples": place.setting(run.setting).samples,
+            "evaluations": place.budget(self.budget),
+            "points": kernels,
+        }
 
     def of(self, run: Run, place: Place) -> dict[str, Any]:
         chosen, folder = place.setting(run.setting), place.folder / "points"
-        judge = "oracle" if run.setting == "markov" else str(place.run_folder(Run(run.setting, "ar", 1)))
-        name = str(place.run_folder(run))
-        points = [
-            Point(name, judge, sampling=item, seed=run.seed, num=chosen.samples) for item in self._options(run, place)
-        ]
-        data = Point(name, judge, "data", num=min(chosen.scored, 512))
-        records = [evaluate_point(point, folder, BATCH) for point in (data, *points)]
-        kept = [{key: record[key] for key in KEPT} for record in records]
-        return {"points": kept[1:], "data": {key: kept[0][key] for key in ("entropy", "nats_per_token", "nats_error")}}
+        judge = str(place.run_folder(Run("stories", "judge", 1))) if run.setting == "stories" else "oracle"
+        name, counted = str(place.run_folder(run)), counted_on(opened(run, place).model)
+        sampled = [spending(item, place.budget(self.budget), counted) for item in self._points(place)]
+        points = [Point(name, judge, sampling=item, seed=run.seed, num=chosen.samples) for item in sampled]
+        held_out = [Point(name, judge, source, num=min(chosen.scored, 512)) for source in ("data", "shuffled data")]
+        records = [evaluate_point(point, folder, BATCH) for point in (*points, *held_out)]
+        *kept, data, shuffled = [{key: record[key] for key in KEPT} for record in records]
+        beside = ("entropy", "nats_per_token", "nats_error")
+        return {
+            "points": kept,
+            "data": {key: data[key] for key in beside},
+            "shuffled": {key: shuffled[key] for key in beside},
+        }

@@ -1,8 +1,13 @@
 r"""What a way of drawing does to a heavy-tailed law: masked diffusion in n steps whose network is one fixed softmax p.
 
-Every position ends with a draw of p, whatever n is.  The textbook step draws from the dense law (p/n', 1 - 1/n') by the
-exponential trick, argmax_k q_k / E_k with E = -log u.  In float32 u < 1 - 2^-24, so E is never below 6e-8: a token with
-q below that cannot win, and tokens near it win too rarely.  The smaller p/n, the more of the tail is lost.
+Every position ends with a draw of p, whatever n is.  The textbook step draws from the dense law q = (p/n', 1 - 1/n'),
+n' the steps left, by the exponential trick, argmax_k q_k / E_k with E = -log u.  In float32 u is a multiple of
+e = 2^-24, so E is one of e, 2e, 3e, ... where it is small, and a token wins with
+
+    sum over i of e exp(-i e / q)  =  q z / (exp(z) - 1),      z = e / q,
+
+in the place of q: next to nothing where q is below e.  The smaller p/n', the more of the tail is lost, and the mass of
+all steps together is the law that the textbook's tokens have (`textbook_law`).
 """
 
 from dataclasses import dataclass
@@ -20,7 +25,11 @@ SIZES = {"vocabulary of 50,257": (50_257, 512), "vocabulary of 27": (27, 4096)}
 """Tokens of the law, and positions that are drawn the textbook way."""
 POSITIONS = 16_384
 """Positions that are drawn the exact way."""
+LAW = 1
+"""The seed of the law, which is one for all seeds."""
 STEPS = 256
+FLOAT32 = 2.0**-24
+"""The step between the float32 numbers that uniform draws are among."""
 LENGTH = 512
 """Positions of a sequence, whose entropy is measured."""
 
@@ -43,6 +52,19 @@ def draw_textbook(law: Tensor, positions: int, steps: int, generator: torch.Gene
             waits = -(torch.rand(len(part), len(step), generator=generator) + 1e-10).log() + 1e-10
             tokens[part] = (step / waits).argmax(-1)
     return tokens
+
+
+def textbook_law(law: Tensor, steps: int) -> Tensor:
+    """The law of the textbook's tokens, in closed form."""
+    drawn, masked = torch.zeros_like(law), 1.0
+    for left in range(steps, 0, -1):
+        q = law.exp() / left
+        z = FLOAT32 / q
+        lowered = q * z / torch.expm1(z)
+        win = lowered / (lowered.sum() + 1 - 1 / left)
+        drawn += masked * win
+        masked *= 1 - float(win.sum())
+    return drawn / drawn.sum()
 
 
 def draw_exact(law: Tensor, positions: int, steps: int, generator: torch.Generator) -> Tensor:
@@ -71,8 +93,16 @@ class Drawing(Measure):
     def settings(self, run: Run, place: Place) -> dict[str, Any]:
         vocab_size, positions = SIZES[run.arm]
         if place.scale == "tiny":
-            return {"vocab_size": min(vocab_size, 100), "textbook": 32, "exact": 32, "steps": 4, "length": 16}
+            return {
+                "law": LAW,
+                "vocab_size": min(vocab_size, 100),
+                "textbook": 32,
+                "exact": 32,
+                "steps": 4,
+                "length": 16,
+            }
         return {
+            "law": LAW,
             "vocab_size": vocab_size,
             "textbook": positions,
             "exact": POSITIONS,
@@ -82,7 +112,7 @@ class Drawing(Measure):
 
     def of(self, run: Run, place: Place) -> dict[str, Any]:
         chosen = self.settings(run, place)
-        law = heavy_tailed(chosen["vocab_size"], run.seed)
+        law = heavy_tailed(chosen["vocab_size"], LAW)
         generator = torch.Generator().manual_seed(run.seed)
         inverse = torch.rand(chosen["exact"], generator=generator, dtype=torch.float64)
         drawn = {
@@ -98,4 +128,5 @@ class Drawing(Measure):
             }
             for name, tokens in drawn.items()
         }
-        return found | {"law": {"nats": float(torch.special.entr(law.exp()).sum())}}
+        predicted = float(-(textbook_law(law, chosen["steps"]) * law).sum())
+        return found | {"law": {"nats": float(torch.special.entr(law.exp()).sum())}, "predicted": {"nats": predicted}}

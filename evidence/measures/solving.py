@@ -1,10 +1,14 @@
-"""Solve rates of Sudokus by sampler and budget: the same puzzles for all, one try each."""
+"""Solve rates of Sudokus by sampler at equal evaluations, counted: the same puzzles for all, in groups."""
 
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any
 
+import torch
+
+from evidence.groups import group_means
 from evidence.measures.base import Measure, opened
+from evidence.measures.budget import ROWS, spending
 from evidence.runs import Place, Run
 from evidence.settings import Setting
 from tokenloom.samplers.options import SamplerOptions
@@ -12,11 +16,27 @@ from tokenloom.sudoku.data import SudokuSource
 from tokenloom.sudoku.evaluate_task import solve_rate
 from tokenloom.sudoku.puzzles import Puzzles, unique_puzzles
 
-GIVENS = {4: (4, 8), 9: (22, 29)}
-MAIN = {"udm-loo-ce": ("ancestral",), "mdm": ("ancestral",), "audm": ("ancestral", "reaudm")}
-"""Samplers that are tried with every budget."""
-MORE = {"mdm": ("confidence", "remasking", "mudm:resample=true")}
-"""Samplers that are tried with the last budget."""
+GIVENS = {4: (4, 8), 9: (29, 37)}
+"""Fewest and most givens, by side: puzzles of the usual kind."""
+SAMPLERS = {
+    "udm-loo-ce": (
+        "ancestral",
+        "ancestral + balanced:parallel=true",
+        "ancestral + random-scan",
+        "ancestral + informed",
+    ),
+    "mdm": ("ancestral", "confidence", "remasking", "mudm:resample=true"),
+    "audm": ("ancestral", "reaudm"),
+}
+"""The samplers of every arm."""
+EVERY = ("ancestral", "reaudm")
+"""Samplers that have every budget."""
+BUDGETS = (16, 32, 64, 128)
+"""The paper's budgets of evaluations."""
+ONE = 64
+"""The budget of the others."""
+REPEATS = 2
+"""Draws of every puzzle."""
 
 
 @lru_cache(maxsize=1)
@@ -37,22 +57,28 @@ class Solving(Measure):
 
     def settings(self, run: Run, place: Place) -> dict[str, Any]:
         chosen = place.setting(run.setting)
-        budgets = list(chosen.evaluations)
-        tried = dict.fromkeys(MAIN[run.arm], budgets) | dict.fromkeys(MORE.get(run.arm, ()), budgets[-1:])
-        givens = list(GIVENS[_side(chosen)])
-        return {"puzzles": chosen.scored, "givens": givens, "samplers": tried}
+        tried = {name: list(BUDGETS) if name in EVERY else [ONE] for name in SAMPLERS[run.arm]}
+        givens, most = list(GIVENS[_side(chosen)]), place.budget(max(BUDGETS))
+        return {"puzzles": chosen.scored, "repeats": REPEATS, "givens": givens, "samplers": tried, "most": most}
 
     def of(self, run: Run, place: Place) -> dict[str, Any]:
         chosen, model = place.setting(run.setting), opened(run, place).model
         puzzles = _puzzles(chosen.scored, _side(chosen))
+        few = Puzzles(puzzles.side, puzzles.solutions[:ROWS], puzzles.given[:ROWS])
         found: dict[str, Any] = {}
-        for sampler, budgets in self.settings(run, place)["samplers"].items():
-            rates = {}
-            for steps in budgets:
-                rate = solve_rate(
-                    run.name, model, puzzles, SamplerOptions(steps, sampler, grid="uniform"), seed=run.seed
+        for name, budgets in self.settings(run, place)["samplers"].items():
+            sampler, _, corrector = name.partition(" + ")
+            rates: dict[str, dict[str, Any]] = {}
+            for budget in budgets:
+                options = SamplerOptions(1, sampler, corrector or "none", grid="uniform")
+                options = spending(
+                    options, place.budget(budget), lambda item: solve_rate("", model, few, item).evaluations
                 )
-                kept = ("solve_rate", "low", "high", "cell_accuracy", "evaluations", "by_difficulty")
-                rates[str(steps)] = {name: asdict(rate)[name] for name in kept}
-            found[sampler] = rates | {"mean": sum(item["solve_rate"] for item in rates.values()) / len(rates)}
+                rate = solve_rate(run.name, model, puzzles, options, REPEATS, seed=run.seed)
+                kept = ("solve_rate", "low", "high", "cell_accuracy", "steps", "evaluations", "by_difficulty")
+                figures = {key: asdict(rate)[key] for key in kept}
+                rates[str(budget)] = figures | {"solve_rate_groups": group_means(torch.tensor(rate.by_puzzle))}
+            groups = torch.tensor([item["solve_rate_groups"] for item in rates.values()]).mean(0).tolist()
+            mean = sum(item["solve_rate"] for item in rates.values()) / len(rates)
+            found[name] = rates | {"mean": mean, "mean_groups": groups}
         return found

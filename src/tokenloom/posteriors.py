@@ -16,6 +16,7 @@ Everything stays in log space; logits are defined up to a constant per position.
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Protocol, TypeVar, runtime_checkable
 
 import torch
@@ -81,6 +82,27 @@ class OverTokens(Posterior):
     def log_probs(self) -> Float[Tensor, "batch length vocab"]:
         """Normalised, in float32 or better."""
         return torch.log_softmax(self.logits, -1, dtype=torch.promote_types(self.logits.dtype, torch.float32))
+
+    @cached_property
+    def probabilities(self) -> Float[Tensor, "batch length vocab"]:
+        """Each to its own relative accuracy; computed once, for weights and draws alike."""
+        exact = self.logits.requires_grad  # what underflows has no gradient, and float32 underflows at gaps of 100 nats
+        return torch.softmax(
+            self.logits, -1, dtype=torch.promote_types(self.logits.dtype, torch.float64 if exact else torch.float32)
+        )
+
+    def probability_of(self, tokens: Tokens) -> PerPosition:
+        """Return the probability of one token per position, in float64; 0 for a mask outside the vocabulary."""
+        is_token = tokens < self.logits.shape[-1]
+        own = self.probabilities.gather(-1, torch.where(is_token, tokens, 0).unsqueeze(-1)).squeeze(-1)
+        return own.double().masked_fill(~is_token, 0)
+
+    def probability_of_others(self, tokens: Tokens) -> PerPosition:
+        """Return the probability of all other tokens, without a difference from 1."""
+        is_token = (tokens < self.logits.shape[-1]).unsqueeze(-1)
+        index = torch.where(is_token.squeeze(-1), tokens, 0).unsqueeze(-1)
+        hidden = torch.where(is_token, 0, self.probabilities.gather(-1, index))
+        return self.probabilities.scatter(-1, index, hidden).sum(-1).double()
 
     def check(self, noisy: Noisy, process: Law) -> None:
         check_logits("logits", self.logits, noisy.tokens, process.vocab_size)

@@ -94,6 +94,10 @@ class Positions:
         row, column = where.nonzero(as_tuple=True)
         return cls(row, column, tuple(where.shape))
 
+    def at(self, index: Int[Tensor, "chosen"] | slice) -> "Positions":
+        """Return some of these positions."""
+        return Positions(self.row[index], self.column[index], self.shape)
+
     def take(self, values: Shaped[Tensor, "batch length"]) -> Shaped[Tensor, "positions 1"]:
         """Take the values of these positions."""
         return values[self.row, self.column].unsqueeze(1)

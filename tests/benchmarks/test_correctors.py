@@ -34,13 +34,28 @@ def test_enumerated_distances_are_those_that_are_stored() -> None:
         assert mean.tolist() == pytest.approx(mixing(name, 4), abs=1e-6), name
 
 
-def test_balanced_jumps_mix_faster_than_redraws_and_metropolised_redraws_faster_than_plain_ones() -> None:
+def test_balanced_mixes_faster_by_its_mean_cost_and_slower_by_its_largest() -> None:
     for tokens, _ in bench_correctors.SIZES:
-        plain, liu, jumps = (
-            mixing(name, tokens) for name in ("random-scan", "random-scan:metropolised=true", "balanced:g=max")
+        plain, liu, jumps, capped = (
+            mixing(name, tokens)
+            for name in ("random-scan", "random-scan:metropolised=true", "balanced:g=max", bench_correctors.CAPPED)
         )
-        assert all(fast < slow for fast, slow in zip(jumps, liu, strict=True))
+        assert all(fast < slow + 1e-3 for fast, slow in zip(jumps[2:], liu[2:], strict=True))  # 4 and 8 evaluations
+        assert all(fast < slow for fast, slow in zip(plain, capped, strict=True))
         assert all(fast < slow + 1e-3 for fast, slow in zip(liu, plain, strict=True))
+
+
+def test_a_call_of_balanced_keeps_the_law_and_is_the_exponential_of_its_rates_where_no_path_returns() -> None:
+    law = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
+    rates = torch.maximum(law / law[:, None], torch.ones(())) - torch.eye(3, dtype=torch.float64)
+    start = torch.tensor([0.0, 0.0, 1.0], dtype=torch.float64)
+    flow = rates - torch.diag(rates.sum(1))
+    exact = start @ torch.matrix_exp(0.7 * flow)
+    torch.testing.assert_close(bench_correctors.balanced(start, rates, 0.7, 40), exact, rtol=0, atol=1e-12)
+    none = torch.exp(-0.7 * rates.sum(1))  # of these paths alone the law after no jump is left
+    torch.testing.assert_close(bench_correctors.balanced(start, rates, 0.7, 0), start * none + start * (1 - none))
+    for steps in (0, 1, 3):
+        torch.testing.assert_close(bench_correctors.balanced(law, rates, 0.7, steps), law, rtol=0, atol=1e-12)
 
 
 def test_runs_end_near_the_law_only_beside_correctors_that_keep_it_and_best_beside_none() -> None:

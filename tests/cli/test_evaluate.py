@@ -158,3 +158,14 @@ def test_unknown_characters_are_refused_or_dropped_with_a_word(tmp_path: Path, s
     assert "evaluate --unknown drop" in shell.refusal(*command)
     said = " ".join(shell(*command, "--unknown", "drop", "--out", str(tmp_path / "out")).out.split())
     assert "60 characters that the tokenizer does not know are dropped from the text" in said
+
+
+def test_the_truncated_figure_stands_beside_the_bound_under_its_own_name(
+    untrained: Path, shell: Shell, tmp_path: Path
+) -> None:
+    measured = ["evaluate", str(untrained), "--rows", "16", "--out", str(tmp_path), "--truncated-at"]
+    assert "truncated" in shell(*measured, "0.001").out
+    record = json.loads(next(tmp_path.glob("likelihood-*.json")).read_text())
+    assert "not a bound" in record["truncated"]["estimator"]
+    assert record["truncated"]["per_token"] < record["likelihood"]["per_token"]
+    assert "must be a time in (0, 1), as in 0.001, got 2" in shell.refusal(*measured, "2")

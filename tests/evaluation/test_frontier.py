@@ -23,7 +23,7 @@ from tokenloom.cli.ranks import spread
 from tokenloom.data.markov import markov_chain
 from tokenloom.evaluation.frontier import Sweep, matched, nats_at_entropy, warnings
 from tokenloom.evaluation.judges import OracleJudge, rate
-from tokenloom.evaluation.points import Point, evaluate_point, run_points
+from tokenloom.evaluation.points import Point, evaluate_point, opened, run_points
 from tokenloom.samplers.options import SamplerOptions
 
 
@@ -85,6 +85,8 @@ def test_what_cannot_be_swept_gets_a_sentence_before_anything_is_drawn(
         ({"num": 1}, "at least 2, got 1"),
         ({"samplers": ("ancestral", "confidence")}, "confidence needs a process whose lost tokens become the mask"),
         ({"correctors": ("none", "scan:parallel=0")}, "parallel must be at least 1, got 0"),
+        ({"grids": ("uniform", "powr:2")}, "there is no grid 'powr:2'"),
+        ({"grids": ("uniform", "fitted")}, "no grid has been fitted to this model"),
     )
     for change, sentence in wrong:
         with pytest.raises(ValueError, match=sentence):
@@ -124,6 +126,21 @@ def test_a_judge_or_data_that_changed_is_another_point(untrained: Path, tmp_path
         names.add(point.file(tmp_path))
         assert point.file(tmp_path) in names
     assert len(names) == 3
+
+
+def test_grids_are_curves_of_their_own_and_a_fitted_one_makes_other_points(untrained: Path, tmp_path: Path) -> None:
+    sweep = Sweep((str(untrained),), "oracle", steps=(4,), grids=("auto", "power:3"), temperature=(1.0,), num=8)
+    records = run_points(sweep.points()[2:], tmp_path)
+    assert [record["family"].partition("steps")[2] for record in records] == ["", ", power:3"]
+    assert records[0]["nats_per_token"] != records[1]["nats_per_token"]
+    shutil.copytree(untrained, tmp_path / "run")
+    point = Point(str(tmp_path / "run"), "oracle", sampling=SamplerOptions(steps=4), num=8)
+    before = point.file(tmp_path)
+    model = tl.load(tmp_path / "run")
+    model.describe(grids={model.process.name: {"4": [1, 0.9, 0.8, 0.7, 0]}})
+    model.save(tmp_path / "run" / "model")
+    opened.cache_clear()
+    assert point.file(tmp_path) != before
 
 
 def test_a_killed_sweep_resumes_with_what_is_missing(untrained: Path, tmp_path: Path) -> None:

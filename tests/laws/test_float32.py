@@ -11,7 +11,6 @@ from torch import Tensor
 import tokenloom as tl
 from tests.laws.helpers import EXACT
 from tokenloom.couplings.base import probability_lost
-from tokenloom.drawing.log_space import split_probability
 
 ALPHAS = [0.0, 1e-7, 1e-3, 0.5, 1 - 1e-3, 1 - 1e-7, 1.0]
 SIZES = [2, 27, 50257, 262144]
@@ -48,7 +47,8 @@ def logits(size: int) -> Tensor:
 @cache
 def own_mass(size: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """What the logits give to the tokens of `state`, and what to all others."""
-    return split_probability(logits(size).to(dtype), state(size, 0.5).tokens)
+    law, tokens = tl.LeaveOneOut(logits(size).to(dtype)), state(size, 0.5).tokens
+    return law.probability_of(tokens), law.probability_of_others(tokens)
 
 
 def in_double(noisy: tl.Noisy) -> tl.Noisy:

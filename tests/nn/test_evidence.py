@@ -134,7 +134,7 @@ def test_features_are_0_at_one_end_1_at_the_other_and_tell_the_levels_of_a_vocab
 
 @pytest.mark.parametrize("size", SIZES)
 def test_an_embedding_of_any_vocabulary_is_well_scaled_and_has_finite_gradients(size: int) -> None:
-    embedding = EvidenceEmbedding(size, 4)
+    embedding = EvidenceEmbedding(size, 16)
     tokens = torch.tensor([[0, 1, size - 1, size, 1, 0]])
     evidence = torch.tensor([[math.inf, 20.0, 1e-30, 0.0, 1.0, 35.0]], dtype=torch.float64)
     embedded = embedding(tokens, evidence)

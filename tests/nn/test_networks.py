@@ -128,8 +128,8 @@ def test_absorbing_sequence_and_given_positions_are_seen() -> None:
 
 
 def fused(w: dict[str, Tensor], x: Tensor, u: Tensor, fusion: str) -> Tensor:
-    """Both fusions by their formulas, one sum of products per input."""
-    own = w["table.weight"] if fusion == "shared_mlp" else w["absorbing.weight"]
+    """Each fusion by its formula, one sum of products per input."""
+    own = w["absorbing.weight"] if fusion == "separate_linear" else w["table.weight"]
     one_x, one_u, same = one_hot(x, K).double(), one_hot(u, K).double(), (x == u).double()
 
     def linear(name: str) -> Tensor:
@@ -142,7 +142,8 @@ def fused(w: dict[str, Tensor], x: Tensor, u: Tensor, fusion: str) -> Tensor:
         return linear("mix.")
     hidden = linear("mix.0.")
     hidden = hidden / 2 * (1 + torch.tanh((2 / torch.pi) ** 0.5 * (hidden + 0.044715 * hidden**3)))
-    return torch.einsum("blh,dh->bld", hidden, w["mix.2.weight"]) + w["mix.2.bias"]
+    mixed = torch.einsum("blh,dh->bld", hidden, w["mix.2.weight"]) + w["mix.2.bias"]
+    return mixed + torch.where((x != u).unsqueeze(-1), w["table.weight"][x], 0) if fusion == "gated" else mixed
 
 
 @pytest.mark.parametrize("fusion", get_args(Fusion))

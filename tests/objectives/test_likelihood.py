@@ -16,6 +16,7 @@ from tests.samplers.helpers import network as small_network
 from tokenloom.data.markov import markov_chain
 from tokenloom.nn import TransformerConfig
 from tokenloom.objectives.grouped_ratio import grouped_ratio, widening
+from tokenloom.objectives.nelbo import Bound
 from tokenloom.objectives.time_integral import Times, group_levels
 from tokenloom.posteriors import Posterior
 
@@ -95,6 +96,60 @@ def test_a_denoiser_that_is_never_certain_has_a_finite_bound(process: tl.Process
         found = tl.nelbo(model, x_0, generator=generator, batch=2000, row_noise=one_generator)
         assert found.standard_error < 0.2
         assert -float(mu[token].log()) - ERRORS * found.standard_error < found.nats < 20
+
+
+@pytest.mark.parametrize(
+    ("process", "predicts", "share"),
+    [
+        (tl.Uniform(3), tl.Denoiser, 1),
+        (tl.MaxCoupling(3), tl.Denoiser, 1),
+        (tl.Hybrid(3), tl.Denoiser, 1),
+        (tl.AbsorbingUniform(3), tl.Denoiser, 1 / 3),
+        (tl.MaskedUniform(3), tl.Denoiser, 0),
+        (tl.Masked(3), tl.Denoiser, 0),
+        (tl.Uniform(3), tl.LeaveOneOut, 0),
+        (tl.AbsorbingUniform(3), tl.LeaveOneOut, 0),
+    ],
+    ids=str,
+)
+def test_a_truncated_integral_of_a_denoiser_grows_for_ever_and_that_of_a_leave_one_out_does_not(
+    process: tl.Process, predicts: type[Posterior], share: float
+) -> None:
+    """By share (1 - mu_{x_0}) for every factor of e in the time it begins at, share the chance to be seen as noise."""
+    mu = torch.tensor([0.7, 0.2, 0.1])
+    model = tl.DiffusionModel(lambda tokens, *_: mu.log().expand(*tokens.shape, 3), process, predicts=predicts)
+    found = []
+    for begin in (1e-4, 1e-6):
+        generator, x_0 = torch.Generator().manual_seed(0), torch.zeros(4000, 1, dtype=torch.int64)
+        found.append(tl.nelbo(model, x_0, generator=generator, batch=4000, row_noise=one_generator, truncated_at=begin))
+    error = math.hypot(*(each.standard_error for each in found))
+    growth = (
+        share
+        * (1 - float(mu[0]))
+        * math.log(
+            float(process.alpha(torch.tensor([1e-4])).neg() + 1) / float(process.alpha(torch.tensor([1e-6])).neg() + 1)
+        )
+    )
+    assert error < 0.1
+    assert abs(found[1].nats - found[0].nats - growth) < ERRORS * error + 1e-3
+    assert list(found[0].parts) == ["integral"]
+    assert "not a bound" in found[0].estimator
+
+
+@pytest.mark.parametrize("process", [tl.Uniform(3), tl.AbsorbingUniform(3), tl.Masked(3, schedule=tl.LinearSchedule())])
+def test_the_parts_of_a_bound_sum_to_it_and_its_integral_is_the_truncated_one(process: tl.Process) -> None:
+    mu = torch.tensor([0.7, 0.2, 0.1])
+    model = tl.DiffusionModel(lambda tokens, *_: mu.log().expand(*tokens.shape, 3), process, predicts=tl.Denoiser)
+    x_0 = torch.zeros(512, 2, dtype=torch.int64)
+    whole = tl.nelbo(model, x_0, generator=torch.Generator().manual_seed(0), batch=512)
+    reveals = ["integral", "prior"] if process.bounded(tl.Denoiser) else ["integral", "reconstruction", "prior"]
+    assert list(whole.parts) == reveals
+    assert sum(whole.parts.values()) == pytest.approx(whole.per_token, rel=1e-12)
+    assert whole.record()["parts"] == whole.parts
+    if "reconstruction" in reveals:
+        begin = float(process.masses.time_at_lost(torch.tensor([Bound.of_model(model).eps]).double()))
+        cut = tl.nelbo(model, x_0, generator=torch.Generator().manual_seed(0), batch=512, truncated_at=begin)
+        assert cut.per_token == pytest.approx(whole.parts["integral"], rel=1e-6)
 
 
 def test_the_bound_of_an_exact_denoiser_tends_to_the_entropy(monkeypatch: pytest.MonkeyPatch) -> None:

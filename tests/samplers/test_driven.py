@@ -4,6 +4,7 @@ Chi-square tests have a false-alarm rate of at most 1e-6.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
@@ -135,3 +136,29 @@ def test_generators_that_do_not_fit_get_a_sentence() -> None:
         randomness_of([generator()], tokens)
     with pytest.raises(ValueError, match="generator is on cpu but the tokens are on meta"):
         randomness_of(generator(), tokens.to("meta"))
+
+
+def test_corrections_that_a_caller_repeats_are_pieces_of_one() -> None:
+    """Of a corrector with m steps each correction is one: `balanced` in parallel runs for its time, not m times it."""
+    for text in ("random-scan:steps=3,parallel=2", "informed:steps=3"):
+        corrector = tl.Sampler.parse("ancestral", corrector=text).corrector
+        assert corrector is not None
+        assert corrector.once() == replace(corrector, steps=1)  # type: ignore[call-arg]
+    assert tl.samplers.Balanced(steps=4, time=2.0, parallel=True).once() == tl.samplers.Balanced(
+        steps=1, time=0.5, parallel=True
+    )
+    assert tl.samplers.ForwardBackward().once() == tl.samplers.ForwardBackward()
+
+
+def test_balanced_changes_as_many_tokens_when_driven_as_on_its_own() -> None:
+    """Under a flat law, at half of the noise; means over 4,000 rows of 8 tokens, within five of their errors."""
+    rows, length, size = 4000, 8, 16
+    sampler = tl.Sampler.parse("ancestral", corrector="balanced:steps=4,time=2,parallel=true")
+    driven, source = DrivenSampler(sampler, tl.LeaveOneOut), generator(2)
+    start = torch.randint(size, (rows, length), generator=source)
+    tokens = start
+    for call in range(4):
+        tokens = driven.correct(torch.zeros(rows, length, size), tokens, 0, 2, source, call)
+    moved = (tokens != start).double().sum(1)
+    assert float(moved.mean()) < 2.0  # jumps that are expected; without a limit it would be near 4 of 8
+    assert float(moved.mean()) == pytest.approx(1.7, abs=0.3)

@@ -10,7 +10,6 @@ from torch import Tensor
 import tokenloom as tl
 from tests.samplers.helpers import Cell
 from tokenloom.drawing import chunks
-from tokenloom.drawing import truncation as truncation_module
 from tokenloom.samplers import evaluator
 
 PEAK = """
@@ -67,7 +66,6 @@ def test_the_size_of_a_chunk_changes_nothing(kind: Cell, sampler: str, monkeypat
     kept = tl.truncate(logits, truncation)
     for size in (1, 120, 333):
         monkeypatch.setattr(chunks, "CHUNK_ELEMENTS", size)
-        monkeypatch.setattr(truncation_module, "CACHED", size)
         monkeypatch.setattr(evaluator, "HEAD_ELEMENTS", 2 * size)
         assert torch.equal(drawn(kind, sampler), whole)
         assert torch.equal(tl.truncate(logits, truncation), kept)

@@ -118,7 +118,7 @@ def test_a_third_positional_argument_is_refused(function: Any) -> None:
 def test_a_grid_of_times_costs_what_it_says_beside_a_corrector(steps: int) -> None:
     """Two corrections lie between three steps, whatever the budget says."""
     sampler = tl.Sampler.parse("ancestral + scan", steps=steps, grid=(1.0, 0.6, 0.3, 0.0))
-    assert sampler.times(UNIFORM.process).tolist() == [1.0, 0.6, 0.3, 0.0]
+    assert sampler.times(UNIFORM).tolist() == [1.0, 0.6, 0.3, 0.0]
     assert int(sampler.run(UNIFORM, 30, generator=generator()).evaluations.max()) == 5
 
 
@@ -160,3 +160,10 @@ def test_options_of_a_kernel_parse_from_text_and_are_run_away_from_their_default
                 assert getattr(registry.parse(f"{name}:{option.name}={choice}"), option.name) == choice
         away = any(getattr(extreme, option.name) != option.default for extreme in extremes)
         assert away or kernel is Autoregressive, option.name  # whose tests are test_autoregressive.py
+
+
+def test_a_flag_needs_no_value() -> None:
+    expected = tl.Sampler.parse("ancestral", corrector="scan:steps=2,metropolised=true")
+    assert tl.Sampler.parse("ancestral + scan:metropolised,steps=2") == expected
+    with pytest.raises(ValueError, match=r"kappa must be a number.*got ''"):
+        tl.Sampler.parse("psi:kappa")

@@ -59,6 +59,13 @@ def test_puzzles_to_evaluate_on_are_none_of_the_training_up_to_symmetry(cache: P
     assert not fresh & set(class_keys(random_grids(9, 8, 0), 9))
 
 
+def test_a_long_search_is_announced_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(puzzles_module, "PER_MINUTE", {6: 1})
+    with pytest.warns(UserWarning, match="finding 2 puzzles with one solution takes about 2 minutes, once"):
+        minimal_puzzles(6, 2, 0, tmp_path)
+    minimal_puzzles(6, 2, 0, tmp_path)  # kept; a warning would be an error
+
+
 @pytest.mark.parametrize(("side", "low", "high"), [(6, 8, 10), (9, 17, 30)])
 def test_minimal_puzzles_to_evaluate_on_cannot_lose_a_given(side: int, low: int, high: int) -> None:
     found = unique_puzzles(5, (low, high), 0, side, minimal=True)

@@ -122,6 +122,14 @@ def test_a_config_of_another_kind_gets_a_sentence(option: str, value: Any, sente
             {"optimiser": {"lr": 0.1, "final_lr": 0.2}},
             "--optimiser.final-lr must be at most --optimiser.lr, 0.1, got 0.2",
         ),
+        (
+            {"optimiser": {"final_lr": 1e-5, "decay": "linear"}},
+            "--optimiser.final-lr goes with --optimiser.decay cosine, but the decay is linear",
+        ),
+        (
+            {"optimiser": {"halve_every": 3}},
+            "--optimiser.halve-every goes with --optimiser.decay step, but the decay is constant",
+        ),
         ({"network": {"width": 0}}, "--network.width must be at least 1, got 0"),
         ({"network": {"dropout": 1.0}}, "--network.dropout must be in [0, 1), got 1"),
         ({"data": {"rows": 1}}, "--data.rows must be at least 2, got 1"),

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from tests.training.helpers import finish, losses, records, start, tiny, weights
-from tests.training.two_processes import RUN, STEPS, STRATEGIES
+from tests.training.two_processes import RUN, SAMPLED, STEPS, STRATEGIES
 from tokenloom.cli import main
 from tokenloom.models.checkpoint import read_checkpoint
 from tokenloom.objectives.likelihood import Workers
@@ -26,6 +26,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of one process, validated on three chunks of which the last is not full, and those of two beside it."""
     folder = tmp_path_factory.mktemp("several")
     main(["train", *RUN, "--out", str(folder / "alone")])
+    main(["train", *SAMPLED, "--out", str(folder / "sampled")])
     finish(start(sys.executable, "-m", "tests.training.two_processes", str(folder)))
     return folder
 
@@ -51,6 +52,14 @@ def test_the_validation_figure_does_not_depend_on_the_number_of_processes(strate
     assert weights(again, STEPS) == weights(runs / "alone", STEPS)
     name = Path("model") / "model.safetensors"
     assert (again / name).read_bytes() == (runs / "alone" / name).read_bytes()
+
+
+def test_two_processes_log_the_samples_of_one(runs: Path) -> None:
+    alone, two = (
+        [record for record in records(runs / name) if "samples" in record] for name in ("sampled", "sampled-ddp")
+    )
+    assert [record["step"] for record in alone] == [1, 2]
+    assert two == alone
 
 
 def test_a_resumed_run_in_parts_is_bit_identical_to_an_uninterrupted_one(runs: Path) -> None:

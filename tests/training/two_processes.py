@@ -3,7 +3,8 @@
     python -m tests.training.two_processes FOLDER
 
 FOLDER/alone holds a run of one process.  Beside it come, for each strategy, the same run of two and a copy of the first
-that is resumed at its end, and, for a model in parts, a run with dropout and a copy that is resumed half-way.
+that is resumed at its end; a run that draws samples; and, for a model in parts, a run with dropout and a copy that is
+resumed half-way.
 """
 
 import shutil
@@ -28,6 +29,7 @@ STRATEGIES = ("ddp", "fsdp")
 STEPS = 6
 CLIPPED = [*TINY, "--network.depth", "2", "--optimiser.accumulate", "2", "--optimiser.clip", "0.3"]
 RUN = [*CLIPPED, "--max-steps", str(STEPS), "--run.valid-rows", "150"]
+SAMPLED = [*CLIPPED, "--max-steps", "2", "--run.valid-rows", "8", "--run.sample-every", "1"]
 DROPPING = [
     *CLIPPED, "--run.strategy", "fsdp", "--network.dropout", "0.1", "--run.valid-rows", "8",
     "--max-steps", "4", "--run.checkpoint-every", "2",
@@ -79,6 +81,7 @@ def all_runs(place: Path) -> None:
     for name in STRATEGIES:
         train_and_count(place, name)
         resume_copy(place, "alone", f"{name}-again", "--run.strategy", name)
+    main(["train", *SAMPLED, "--run.strategy", "ddp", "--out", str(place / "sampled-ddp")])
     main(["train", *DROPPING, "--out", str(place / "whole")])
     resume_copy(place, "whole", "half", last=4)
 

@@ -46,6 +46,22 @@ def test_the_page_of_three_posteriors_answers_its_sliders(visit: Opened) -> None
     page.wait_for_selector("#steps-of .equal:has-text('no evidence')")
 
 
+def test_an_answer_that_comes_late_does_not_replace_that_to_a_later_question(visit: Opened) -> None:
+    page = visit()
+    late: list[Any] = []
+    page.route("**/api/table", lambda route: late.append(route) if not late else route.continue_())
+    page.click("#to-three")
+    page.wait_for_timeout(100)
+    page.select_option("#three-process", "masked")
+    page.select_option("#x_t-0", "3")
+    masked = "#steps-of .equal:has-text('no evidence')"
+    page.wait_for_selector(masked)
+    with page.expect_response("**/api/table"):
+        late[0].continue_()
+    page.wait_for_timeout(100)
+    assert page.is_visible(masked)
+
+
 def test_two_samplers_side_by_side_and_two_tabs_do_not_mix(visit: Opened) -> None:
     one = visit(f"#model={TINY}&seed=8&a.steps=4&compare=1&b.sampler=planned&b.steps=6")
     two = visit(f"#model={TINY}&seed=9&a.steps=4")

@@ -9,7 +9,9 @@ from contextlib import ExitStack
 from functools import partial
 from importlib.resources import files
 from inspect import signature
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -188,11 +190,13 @@ def test_a_crash_of_one_request_does_not_end_the_server(
     assert "on fire" in capsys.readouterr().err
 
 
-def test_a_drawing_that_takes_too_long_is_ended_with_a_sentence() -> None:
-    with running(Playground(Library([TINY]), Limits(seconds=1))) as client:
-        last = client.draw(model=TINY, sampling={"steps": 1024})[-1]
+def test_a_drawing_that_takes_too_long_is_ended_with_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running_module, "time", SimpleNamespace(monotonic=count().__next__))  # a second per question
+    with running(Playground(Library([TINY]), Limits(seconds=3))) as client:
+        assert client.draw(model=TINY, sampling={"steps": 2})[-1]["kind"] == "end"
+        last = client.draw(model=TINY, sampling={"steps": 6})[-1]
     assert last["kind"] == "error"
-    assert "this took longer than 1 seconds, the limit here; take fewer steps" in last["sentence"]
+    assert "this took longer than 3 seconds, the limit here; take fewer steps" in last["sentence"]
 
 
 def test_the_page_brings_everything_itself_and_writes_no_markup() -> None:

@@ -229,6 +229,8 @@ def figures_table(results: Results) -> Table:
 def _cell_text(cell: Cell) -> str:
     figure = cell.likelihood
     lines = [f"{'' if figure.exact else '≤ '}{figure}", f"perplexity {figure.perplexity:,.2f}"]
+    if cell.truncated is not None:
+        lines.append(f"truncated {cell.truncated}")
     if cell.held.data.entropy is not None:
         lines.append(f"entropy {cell.held.data.entropy:.4f}")
     if cell.per_character is not None:

@@ -2,8 +2,7 @@ r"""The laws of a step: mixtures of three branches per position, from the four n
 
     w_stay [. = x_t]  +  w_prediction nu  +  w_noise w
 
-with weights of shape [batch, length, 3], nu the prediction (a posterior, or clean tokens) and w the noise law.  A draw
-picks the branch first and touches the vocabulary only where the prediction is drawn from.
+with weights of shape [batch, length, 3], nu the prediction (a posterior, or clean tokens) and w the noise law.
 
 The functions trust what they are given (a prediction is what `model.interpret` made); `Process` has the same ones with
 checks.
@@ -19,8 +18,7 @@ from torch import Tensor
 from torch.nn.functional import one_hot, pad
 
 from tokenloom.couplings.maximal import Maximal
-from tokenloom.drawing.categorical import draw_each, draw_where, invert, probabilities
-from tokenloom.drawing.log_space import split_probability
+from tokenloom.drawing.categorical import invert
 from tokenloom.drawing.randomness import Randomness, uniform_pair
 from tokenloom.noise.law import Law
 from tokenloom.posteriors import Denoiser, OverTokens
@@ -43,8 +41,8 @@ class Branches:
     """The weights of stay, prediction and noise."""
     stay: Int[Tensor, "batch length"]
     """The tokens x_t."""
-    prediction: Float[Tensor, "batch length vocab"] | Int[Tensor, "batch length"]
-    """Logits of the prediction, or clean tokens."""
+    prediction: Endpoint
+    """The prediction, or clean tokens."""
     noise: Law
     """The law w."""
 
@@ -52,11 +50,11 @@ class Branches:
         """Sum the branches over all states; in float64, as where float32 underflows a logarithm has no gradient."""
         noise_law = self.noise.log_probs(self.stay.device).exp().to(dtype)
         states = noise_law.shape[-1]
-        if self.prediction.is_floating_point():
-            nu = torch.softmax(self.prediction, -1, dtype=dtype)
-            nu = pad(nu, (0, states - nu.shape[-1]))
-        else:
+        if isinstance(self.prediction, Tensor):
             nu = one_hot(self.prediction, states).to(dtype)
+        else:
+            nu = torch.softmax(self.prediction.logits, -1, dtype=dtype)
+            nu = pad(nu, (0, states - nu.shape[-1]))
         stay, prediction, noise = (weight.unsqueeze(-1).to(dtype) for weight in self.weights.unbind(-1))
         return (prediction * nu + noise * noise_law).scatter_add(-1, self.stay.unsqueeze(-1), stay)
 
@@ -75,13 +73,9 @@ class Mixture(Branches):
 
     def invert(self, branch_number: PerPosition, u: PerPosition) -> Tokens:
         """Invert two uniform numbers per position into a draw; a small `branch_number` stays."""
-        branch = invert(self.weights, branch_number)
-        tokens, where = torch.where(branch == NOISE, self.noise.draw(u), self.stay), branch == PREDICTION
-        if not self.prediction.is_floating_point():
-            return torch.where(where, self.prediction, tokens)
-        if where.is_cpu:  # elsewhere the host would have to wait for their number
-            return tokens.masked_scatter(where, draw_where(self.prediction, where, u))
-        return torch.where(where, draw_each(self.prediction, u), tokens)
+        branch, end = invert(self.weights, branch_number), self.prediction
+        predicted = end if isinstance(end, Tensor) else invert(end.probabilities, u)
+        return torch.where(branch == PREDICTION, predicted, torch.where(branch == NOISE, self.noise.draw(u), self.stay))
 
 
 @dataclass(frozen=True)
@@ -111,8 +105,10 @@ class Rates(Branches):
     @cached_property
     def _others(self) -> Float[Tensor, "batch length vocab"]:
         """Return the prediction's probabilities, with 0 at x_t."""
-        known = not self.prediction.is_floating_point()
-        nu = one_hot(self.prediction, self.noise.num_states).float() if known else probabilities(self.prediction)
+        if isinstance(self.prediction, Tensor):
+            nu = one_hot(self.prediction, self.noise.num_states).float()
+        else:
+            nu = self.prediction.probabilities
         is_token = self.stay < nu.shape[-1]
         index = torch.where(is_token, self.stay, 0).unsqueeze(-1)
         return nu.scatter(-1, index, torch.where(is_token.unsqueeze(-1), 0, nu.gather(-1, index)))
@@ -126,21 +122,21 @@ def branches(stay: Tensor, prediction: Tensor, noise: Tensor) -> Float[Tensor, "
 def bridge(process: "Process", noisy: Noisy, s: PerRow, endpoint: Endpoint) -> Mixture:
     """Return the law of x_s given x_t and the endpoint, for s < t; see `Process.bridge`."""
     weights = _weights(process, noisy, endpoint, *process.path.shares(process, noisy, s))
-    return Mixture(_held(noisy, *weights, 1.0), noisy.tokens, _values(endpoint), process.masses.law(noisy, s))
+    return Mixture(_held(noisy, *weights, 1.0), noisy.tokens, endpoint, process.masses.law(noisy, s))
 
 
 def reverse_rates(process: "Process", noisy: Noisy, endpoint: Endpoint) -> Rates:
     """Return rates of the chain that runs from t = 1 down to 0; see `Process.reverse_rates`."""
     _, predicted, noise = _weights(process, noisy, endpoint, *process.path.rates(process, noisy))
     weights = _held(noisy, torch.zeros_like(predicted), predicted, noise, 0.0)
-    return Rates(weights, noisy.tokens, _values(endpoint), process.masses.law(noisy, noisy.t))
+    return Rates(weights, noisy.tokens, endpoint, process.masses.law(noisy, noisy.t))
 
 
 def marginal(process: "Process", noisy: Noisy, endpoint: Endpoint) -> Mixture:
     """q_{t|0} averaged over the endpoint; see `Process.marginal`."""
     kept = process.path.remains(process, noisy)
     weights = _held(noisy, torch.zeros_like(kept), kept, 1 - kept, 1.0)
-    return Mixture(weights, noisy.tokens, _values(endpoint), process.law(noisy))
+    return Mixture(weights, noisy.tokens, endpoint, process.law(noisy))
 
 
 def forward(process: "Process", noisy: Noisy, t: PerRow) -> Mixture:
@@ -181,11 +177,6 @@ def movable(process: "Process", noisy: Noisy) -> Tensor:
     return noise if noisy.given is None else noise & ~noisy.given
 
 
-def _values(endpoint: Endpoint) -> Tensor:
-    """Return the logits of a law of clean tokens, or clean tokens."""
-    return endpoint if isinstance(endpoint, Tensor) else endpoint.logits
-
-
 def _weights(
     process: "Process", noisy: Noisy, endpoint: Endpoint, clean: PerPosition, fresh: PerPosition
 ) -> tuple[PerPosition, PerPosition, PerPosition]:
@@ -200,13 +191,11 @@ def _weights(
     if isinstance(endpoint, Denoiser):
         if process.one_way:  # no noise is drawn, so x_t's own probability does not matter
             return before, clean, fresh
-        own, others = split_probability(endpoint.logits, noisy.tokens)
+        own, others = endpoint.probability_of(noisy.tokens), endpoint.probability_of_others(noisy.tokens)
         total = torch.where(noise, level + mass, 1)
         return before + fresh * own * level / total, clean, fresh * (others + own * mass / total)
-    if isinstance(endpoint, Tensor):
-        own = (endpoint == noisy.tokens).double()
-    else:
-        own, _ = split_probability(endpoint.logits, noisy.tokens)
+    tokens = noisy.tokens
+    own = (endpoint == tokens).double() if isinstance(endpoint, Tensor) else endpoint.probability_of(tokens)
     total = torch.where(noise, level * own + mass, 1)
     stay = torch.where(noise, (level * own + before * mass) / total, 1)
     return stay, clean * mass / total, fresh * mass / total

@@ -18,7 +18,6 @@ from tokenloom.drawing.chunks import by_chunks
 from tokenloom.drawing.randomness import Randomness, uniform
 from tokenloom.support.checks import check_finite_maximum
 from tokenloom.support.typed import checked
-from tokenloom.types import Flags, Logits, PerPosition, Tokens
 
 BLOCK = 256
 
@@ -30,20 +29,15 @@ def draw(logits: Float[Tensor, "*shape vocab"], generator: Randomness | None = N
     return invert(probabilities(logits), uniform(tuple(logits.shape[:-1]), generator, logits.device))
 
 
-def draw_each(logits: Logits, u: PerPosition) -> Tokens:
-    """Draw one token from softmax(logits) at every position, from its uniform number."""
-    rows, numbers = logits.flatten(0, 1), u.flatten()
-    drawn = by_chunks(len(rows), rows.shape[-1], lambda part: invert(probabilities(rows[part]), numbers[part]))
-    return drawn.view(u.shape)
+def draw_each(
+    logits: Float[Tensor, "rows vocab"], u: Float[Tensor, "chosen"], index: Int[Tensor, "chosen"] | None = None
+) -> Int[Tensor, "chosen"]:
+    """Draw one token from softmax(logits) in every row, or in the rows of an index, from its uniform number."""
 
+    def drawn(part: slice) -> Tensor:
+        return invert(probabilities(logits[part if index is None else index[part]]), u[part])
 
-def draw_where(logits: Logits, where: Flags, u: PerPosition) -> Int[Tensor, "positions"]:
-    """Draw one token from softmax(logits) at each flagged position, from its uniform number."""
-    row, column = where.nonzero(as_tuple=True)
-    flagged = u[row, column]
-    return by_chunks(
-        len(row), logits.shape[-1], lambda part: invert(probabilities(logits[row[part], column[part]]), flagged[part])
-    )
+    return by_chunks(len(u), logits.shape[-1], drawn)
 
 
 def draw_uniform_tokens(u: Float[Tensor, "*shape"], vocab_size: int) -> Int[Tensor, "*shape"]:

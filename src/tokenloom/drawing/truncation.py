@@ -1,4 +1,4 @@
-r"""Temperature, top-k and top-p of a categorical law, without sorting the vocabulary.
+r"""Temperature, top-k and top-p of a categorical law.
 
     temperature T:  p_i -> p_i^(1/T)
     top-k:          keep the k most probable tokens
@@ -8,42 +8,35 @@ in that order, after forbidden tokens are left out, each renormalised, a tie goi
 is truncated matters: `Truncation.on` names the representation (the paper truncates the leave-one-out posterior, not
 the denoiser).
 
-The kept set is known from one number per row, its smallest probability, and a count for ties.  For top-p that number is
-sought row by row, in a cache: the mass above a guess is a pass at the speed of memory, false position narrows the
-bracket, and its last few values are taken one by one.  Masses are float32 until they are too near p to tell, then
-float64.  Short rows are sorted.
+The kept set is known from one number per row, its smallest logit, and a count for ties.  For top-k a partial sort finds
+it.  For top-p the logits of a row are sorted by NumPy, whose sort is that of the processor's vector units, and their
+mass is added up from the top in float64; what cannot be in the set is not sorted:
+
+    a token of probability below (1 - p)/K is never needed: all of its kind together have less mass than 1 - p.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
 from tokenloom.drawing.categorical import probabilities
-from tokenloom.drawing.chunks import CACHED, by_chunks
+from tokenloom.drawing.chunks import by_chunks
 from tokenloom.posteriors import Denoiser, LeaveOneOut, OverTokens, Posterior
 from tokenloom.support.checks import check_finite_maximum
 from tokenloom.support.registry import build
 from tokenloom.support.typed import check_fields, checked
 
-SORTED = 1024
-"""The longest rows that are sorted."""
-SAMPLE = 512
-"""Tokens of a row that the first guess is made from."""
-FEW = 2.5
-"""So many values, at most, are taken one by one."""
-MOST_ROUNDS = 64
-"""Guesses after which the row is sorted; a dozen is usual."""
-ROUNDING = 5e-7
-"""What a float32 sum of probabilities may be off by."""
-NEARLY_ONE = 1 - 1e-4
-"""Beyond this the mass that rounding has left of a row counts."""
+SHORT = 1024
+"""The longest rows that PyTorch sorts, all at once."""
+BLOCK = 256
+"""Sorted tokens whose mass is added up at once."""
+FEW = 1 / 8
+"""The share of a row below which what is sorted is worth taking out of it first."""
 COLDEST = torch.finfo(torch.float32).tiny
 """A temperature that float32 cannot hold is its limit: only the most probable tokens are left, as they are here."""
 
@@ -128,7 +121,7 @@ def truncate_checked(
     if truncation.changes_nothing:
         return logits
     rows = logits.reshape(-1, logits.shape[-1])
-    kept = by_chunks(len(rows), rows.shape[1], lambda part: _truncated(rows[part], truncation, asks), CACHED)
+    kept = by_chunks(len(rows), rows.shape[1], lambda part: _truncated(rows[part], truncation, asks))
     return kept.view(logits.shape)
 
 
@@ -145,7 +138,7 @@ def _truncated(rows: Float[Tensor, "rows vocab"], truncation: Truncation, asks: 
     if truncation.top_k is not None and truncation.top_k < rows.shape[-1]:
         rows = rows.masked_fill(~top_k_set(rows, truncation.top_k), -torch.inf)
     if truncation.top_p < 1:
-        rows = rows + log_top_p_set(probabilities(rows), truncation.top_p, asks).to(rows.dtype)
+        rows = cut_top_p(rows, truncation.top_p, asks)
     return rows
 
 
@@ -157,113 +150,47 @@ def top_k_set(values: Float[Tensor, "rows vocab"], k: int) -> Bool[Tensor, "rows
     return _keep(values, smallest, ties, torch.ones_like(ties, dtype=torch.bool))
 
 
-def log_top_p_set(probs: Float[Tensor, "rows vocab"], p: float, asks: bool = True) -> Float[Tensor, "rows vocab"]:
-    """Return 0 for the smallest set of most probable tokens with mass >= p, and -inf for others; overwrites `probs`.
-
-    Logits are cut by adding it, which is several times faster than by flags that follow no pattern.
-    """
-    if probs.shape[-1] <= SORTED or not asks:  # a search needs values on the host
-        return torch.where(_by_sorting(probs, p), 0.0, -torch.inf)
-    for row in probs:
-        found = _smallest_kept(row, p)
-        if found is None:
-            row.masked_fill_(~_by_sorting(row[None], p)[0], -torch.inf)
-            continue
-        value, ties, equal = found
-        dropped = (row == value).nonzero().squeeze(1)[ties:] if ties < equal else None
-        torch.threshold_(row, _next(value, 0), -torch.inf)
-        if dropped is not None:
-            row[dropped] = -torch.inf
-    return probs.clamp_(max=0)
+def cut_top_p(rows: Float[Tensor, "rows vocab"], p: float, asks: bool = True) -> Float[Tensor, "rows vocab"]:
+    """Return the logits with -inf outside the smallest set of most probable tokens whose mass reaches p."""
+    if rows.shape[-1] <= SHORT or not asks:  # NumPy needs values on the host
+        return rows.masked_fill(~_by_sorting(rows, p), -torch.inf)
+    rows = rows.to(torch.promote_types(rows.dtype, torch.float32), copy=True)
+    for row, weights in zip(rows, probabilities(rows), strict=True):
+        smallest, ties = _smallest_kept(weights, p)
+        equal = torch.from_numpy(np.flatnonzero(weights.numpy() == smallest))
+        equal = equal[row[equal].argsort(descending=True, stable=True)]  # float32 may not tell their weights apart
+        lowest = row[equal[ties - 1]]
+        torch.threshold_(row, float(lowest.nextafter(lowest.new_tensor(-torch.inf))), -torch.inf)
+        row[equal[ties:]] = -torch.inf
+    return rows
 
 
-def _by_sorting(probs: Tensor, p: float) -> Tensor:
+def _smallest_kept(weights: Float[Tensor, "vocab"], p: float) -> tuple[float, int]:
+    """Return the smallest weight in the set, and the number of tokens in it that have it."""
+    values, total = weights.numpy(), weights.sum(dtype=torch.float64).item()
+    needed = values >= total * (1 - p) / (2 * len(values))  # twice as many as are needed, for rounding
+    few = np.count_nonzero(needed) < FEW * len(values)
+    ordered = np.sort(values[needed] if few else values)
+    rest = len(ordered) % BLOCK
+    blocks = torch.from_numpy(ordered[rest:]).view(-1, BLOCK).sum(1, dtype=torch.float64).numpy()
+    upto = np.append(blocks[::-1], ordered[:rest].sum(dtype=np.float64)).cumsum()
+    target = min(p * total, upto[-1])  # rounding may leave even the whole mass below it
+    block = int(upto.searchsorted(target))
+    end = len(ordered) - BLOCK * block
+    within = ordered[max(end - BLOCK, 0) : end][::-1].cumsum(dtype=np.float64)
+    above = upto[block - 1] if block else 0.0
+    kept = BLOCK * block + min(int(within.searchsorted(target - above)) + 1, len(within))
+    smallest = ordered[-kept]
+    return float(smallest), kept - int(len(ordered) - ordered.searchsorted(smallest, "right"))
+
+
+def _by_sorting(rows: Tensor, p: float) -> Tensor:
     """Flag a token if the more probable ones, and its equals of smaller id, have less mass than p."""
-    ordered, order = probs.sort(dim=-1, descending=True, stable=True)
-    mass = ordered.double().cumsum(-1)
-    kept = mass - ordered < mass[:, -1:].clamp(max=p)  # rounding may leave even the whole mass below p
-    return torch.zeros_like(probs, dtype=torch.bool).scatter(-1, order, kept)
-
-
-def _smallest_kept(row: Tensor, p: float) -> tuple[float, int, int] | None:
-    """Return the smallest probability that is kept, the number of tokens kept that have it, and of all that have it.
-
-    None where rounding leaves it open: a sort, which adds up in another order, then decides.
-    """
-    target = p if p < NEARLY_ONE else min(p, float(row.sum(dtype=torch.float64)))
-    low, high = 0.0, float(row.amax())  # mass above high < target <= mass above low, throughout
-    above_low, above_high, excess, lack = 1.0, 0.0, 1 - target, target
-    guesses, idle, moved, negative = _first_guesses(row, target), False, 0, -row
-    for _ in range(MOST_ROUNDS):
-        walks = idle or target - above_high < FEW * high  # from value to value, where few are left or many are equal
-        if walks:
-            value = _largest_below(negative, _next(high, 2))
-            point = _next(value, 0)
-        else:
-            aim = excess + min(1.5 * low, lack / 2)  # lands just above the value that is sought
-            least = max(low, (1 - target) / len(row) / 2)
-            point = guesses.pop() if guesses else _between(least, high, aim / (excess + lack))
-            if not low < point < high:
-                idle = not guesses
-                continue
-        above = _mass_above(row, point)
-        if above >= target and walks:
-            return _verified(row, negative, value, above_high, above, target)
-        idle = not walks and above in (above_low, above_high)
-        if above < target:  # the other end counts less if it stays again (the Illinois rule)
-            excess = excess / 2 if moved > 0 else excess
-            high, above_high, lack, moved = point, above, target - above, 1
-        else:
-            lack = lack / 2 if moved < 0 else lack
-            low, above_low, excess, moved = point, above, above - target, -1
-    return None
-
-
-def _first_guesses(row: Tensor, target: float) -> list[float]:
-    """Return two probabilities between which the sought one lies, if a few tokens are like all."""
-    sample = row[:: max(1, len(row) // SAMPLE)].sort(descending=True).values
-    mass = sample.cumsum(0)
-    rank, spread = int((mass < target * mass[-1]).sum()), len(sample) // 24
-    return [float(sample[min(rank + spread, len(sample) - 1)]), float(sample[max(rank - spread, 0)])]
-
-
-def _between(low: float, high: float, share: float) -> float:
-    """Return the number this share of the way, counted in logarithms where that is far."""
-    return _rounded(low * (high / low) ** share if high > 4 * low else low + (high - low) * share)
-
-
-def _mass_above(row: Tensor, value: float, dtype: torch.dtype | None = None) -> float:
-    return float(F.hardshrink(row, value).sum(dtype=dtype))
-
-
-def _largest_below(negative: Tensor, value: float) -> float:
-    return -float(F.threshold(negative, -value, 2.0).amin())
-
-
-def _verified(
-    row: Tensor, negative: Tensor, value: float, above: float, upto: float, target: float
-) -> tuple[float, int, int] | None:
-    """Return what `_smallest_kept` does from a value and the masses above and from it, or from its neighbours."""
-    alone = upto - above < 1.5 * value and 4 * ROUNDING < value
-    sure = alone and above + ROUNDING < target <= upto - ROUNDING
-    for _ in range(0 if sure else MOST_ROUNDS):
-        above, upto = (_mass_above(row, point, torch.float64) for point in (value, _next(value, 0)))
-        if above < target <= upto:
-            break
-        value = _largest_below(negative, value) if upto < target else float(F.threshold(row, value, 2.0).amin())
-    else:
-        if not sure:
-            return None
-    equal = round((upto - above) / value)
-    return value, min(max(1, math.ceil((target - above) / value)), equal), equal
-
-
-def _rounded(value: float) -> float:
-    return float(np.float32(value))
-
-
-def _next(value: float, towards: float) -> float:
-    return float(np.nextafter(np.float32(value), np.float32(towards)))
+    ordered, order = rows.sort(dim=-1, descending=True, stable=True)
+    weights = probabilities(ordered).double()
+    mass = weights.cumsum(-1)
+    kept = mass - weights < p * mass[:, -1:]
+    return torch.zeros_like(rows, dtype=torch.bool).scatter(-1, order, kept)
 
 
 def _keep(values: Tensor, smallest: Tensor, ties: Tensor, more_ties: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ import numpy as np
 import tyro
 
 from tokenloom.evaluation.points import Origin, Point, Record
-from tokenloom.samplers.options import CORRECTOR, ON, SAMPLER, STEPS, SamplerOptions
+from tokenloom.samplers.options import CORRECTOR, GRID, ON, SAMPLER, STEPS, SamplerOptions
 from tokenloom.support.checks import check_least
 from tokenloom.support.files import replacing, write_json
 
@@ -27,7 +27,7 @@ BUDGETS = (8, 16, 32, 64, 128, 256, 512, 1024)
 
 @dataclass(frozen=True)
 class Sweep:
-    """All combinations of runs, samplers, correctors, steps, temperatures, top-p and seeds."""
+    """All combinations of runs, samplers, correctors, steps, grids, temperatures, top-p and seeds."""
 
     runs: Annotated[tuple[str, ...], tyro.conf.Positional]
     """Run folders, model folders or names of bundled models."""
@@ -36,6 +36,7 @@ class Sweep:
     samplers: Annotated[tuple[str, ...], SAMPLER] = ("ancestral",)
     correctors: Annotated[tuple[str, ...], CORRECTOR] = ("none",)
     steps: Annotated[tuple[int, ...], STEPS] = BUDGETS
+    grids: Annotated[tuple[str, ...], GRID] = ("auto",)
     top_p: tuple[float, ...] | None = None
     """By default the paper's grid, or 1 where temperatures are given."""
     temperature: tuple[float, ...] | None = None
@@ -50,7 +51,7 @@ class Sweep:
     out."""
 
     def __post_init__(self) -> None:
-        for name in ("runs", "samplers", "correctors", "steps", "seeds"):
+        for name in ("runs", "samplers", "correctors", "steps", "grids", "seeds"):
             if not getattr(self, name):
                 raise ValueError(f"a sweep without {name} has no points; name at least one")
         check_least(self, num=2)  # an error needs two samples
@@ -59,10 +60,10 @@ class Sweep:
         """Return the points of held-out data, unchanged and shuffled, then those of the models."""
         temperatures = self.temperature or (1.0,)
         top_ps = self.top_p or ((1.0,) if self.temperature else TOP_P)
-        grid = product(self.samplers, self.correctors, self.steps, temperatures, top_ps)
+        every = product(self.samplers, self.correctors, self.steps, self.grids, temperatures, top_ps)
         settings = [
-            SamplerOptions(steps, sampler, corrector, temperature=temperature, top_p=top_p, on=self.on)
-            for sampler, corrector, steps, temperature, top_p in grid
+            SamplerOptions(steps, sampler, corrector, temperature=temperature, top_p=top_p, on=self.on, grid=grid)
+            for sampler, corrector, steps, grid, temperature, top_p in every
         ]
         for setting in settings:
             setting.sampler_value()  # a wrong name or number is refused before anything is drawn

@@ -1,7 +1,7 @@
 """One point of a generative frontier: a model, a sampler with its settings, a seed and a judge; one file per point.
 
-A point's file is named after everything that decides its content, the weights included, and is written whole: a sweep
-that was killed resumes with the points that are missing.
+A point's file is named after everything that decides its content, weights and fitted grids included, and is written
+whole: a sweep that was killed resumes with the points that are missing.
 """
 
 import hashlib
@@ -60,12 +60,13 @@ class Point:
         """The curve that the point lies on: everything except temperature, top-p and seed."""
         if self.source != "model":
             return self.source
-        return f"{Path(self.run).name} {self.sampling.kernels}, {self.sampling.steps} steps"
+        grid = "" if self.sampling.grid == "auto" else f", {self.sampling.grid}"
+        return f"{Path(self.run).name} {self.sampling.kernels}, {self.sampling.steps} steps{grid}"
 
     def file(self, folder: Path) -> Path:
         """Return the path of the point's record."""
-        stamps = [_stamp(self.judge), _stamp(self.data)]
-        key = json.dumps([asdict(self), opened(self.run).weights_digest, *stamps], sort_keys=True)
+        run, stamps = opened(self.run), [_stamp(self.judge), _stamp(self.data)]
+        key = json.dumps([asdict(self), run.weights_digest, run.model.about.grids, *stamps], sort_keys=True)
         return folder / "points" / f"{hashlib.sha256(key.encode()).hexdigest()[:24]}.json"
 
 

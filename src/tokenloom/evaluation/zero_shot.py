@@ -18,6 +18,7 @@ from tokenloom.models.opening import Run
 from tokenloom.models.threads import fit_threads
 from tokenloom.models.tokenizer import Subwords
 from tokenloom.objectives.likelihood import Likelihood, Workers, likelihood_of, nelbo
+from tokenloom.objectives.nelbo import check_truncation
 from tokenloom.objectives.time_integral import Times
 from tokenloom.support.checks import check_least
 
@@ -38,12 +39,16 @@ class Settings:
     """Rows per network call."""
     seed: int = 0
     """Seed of the times and of the noise."""
+    truncated_at: float | None = None
+    """Also measure the integral from this time on alone, as papers do (0.001); it is not a bound."""
     reading: Annotated[TextOptions, tyro.conf.arg(name="")] = field(default_factory=TextOptions)
     length: int | None = None
     """Tokens per row for language models; by default that of the first run."""
 
     def __post_init__(self) -> None:
         check_least(self, rows=0, samples=1, batch=1)
+        if self.truncated_at is not None:
+            check_truncation(self.truncated_at)
 
 
 @dataclass(frozen=True)
@@ -53,6 +58,8 @@ class Cell:
     held: HeldOut
     likelihood: Likelihood
     characters: int | None
+    truncated: Likelihood | None = None
+    """The integral from `truncated_at` on alone, where it was asked for."""
 
     @property
     def per_character(self) -> tuple[float, float] | None:
@@ -68,6 +75,7 @@ class Cell:
         return {
             "data": {"name": self.held.data.name, "entropy": self.held.data.entropy} | asdict(self.held.fingerprint),
             "likelihood": self.likelihood.record(),
+            "truncated": None if self.truncated is None else self.truncated.record(),
             "per_character": {"nats": nats, "standard_error": error},
         }
 
@@ -75,14 +83,18 @@ class Cell:
 def score_run(run: Run, workers: Workers, source: str | None, settings: Settings, on_progress: Progress) -> Cell:
     """Score a run on its own or other held-out data; several processes share the rows."""
     data = held_out(run, source, settings.reading)
-    generator = starting_at(settings.seed)
-    x_0, given = data.draw(settings.rows or None, generator)
-    how = (settings.samples, settings.times, generator, settings.batch, given)
+    x_0, given = data.draw(settings.rows or None, starting_at(settings.seed))
+
+    def measured(truncated_at: float | None = None) -> Likelihood:
+        how = (settings.samples, settings.times, starting_at(settings.seed), settings.batch, given)
+        return nelbo(run.model, x_0, *how, workers=workers, on_progress=on_progress, truncated_at=truncated_at)
+
     threads = torch.get_num_threads()
     fit_threads(run.model, min(len(x_0), settings.batch), x_0.shape[1])
-    found = nelbo(run.model, x_0, *how, workers=workers, on_progress=on_progress)
+    found = measured()
+    cut = None if settings.truncated_at is None or found.exact else measured(settings.truncated_at)
     torch.set_num_threads(threads)  # the next run may be of another size
-    return Cell(data, found, data.data.characters(x_0))
+    return Cell(data, found, data.data.characters(x_0), cut)
 
 
 def score_language_model(model: CausalLM, source: str | None, settings: Settings, on_progress: Progress) -> Cell:

@@ -101,6 +101,7 @@ class Run:
             "process": self.model.process.title,
             "predicts": self.model.predicts.__name__,
             "trained_steps": self.model.about.step,
+            "grids": self.model.about.grids,
         }
 
 

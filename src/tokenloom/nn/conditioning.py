@@ -4,6 +4,9 @@ The absorbing sequence U is fused with the tokens at the input, as v = [e(x_t), 
 
     shared_mlp        e' = e, and W_2 gelu(W_0 v + b_0) + b_2 with 4 width hidden units: the text of the paper
     separate_linear   e' is a table of its own, and W v + b: the default of the paper's code
+    gated             shared_mlp + 1{x_t != U} e(x_t): a clean token passes unchanged, as in a masked network
+
+Tables begin at a spread of 1 / sqrt(3 width), that of a linear map's inputs: 0.02 at a width of 768.
 
 The evidence is one number a in [0, inf] per position, and nothing of time, noise law or givens.  A network reads
 
@@ -25,7 +28,7 @@ from torch import Tensor, nn
 from tokenloom.nn.base import Hidden
 from tokenloom.types import Flags, PerPosition, PerRow, Tokens
 
-Fusion = Literal["shared_mlp", "separate_linear"]
+Fusion = Literal["shared_mlp", "separate_linear", "gated"]
 FREQUENCIES = 128
 FEATURES, SPACING = 15, 1.5  # the number of centres c and the distance between them
 
@@ -52,14 +55,15 @@ class TokenEmbedding(nn.Module):
     def __init__(self, num_states: int, width: int, fusion: Fusion | None, given: bool) -> None:
         super().__init__()
         self.table = nn.Embedding(num_states, width)
-        nn.init.normal_(self.table.weight, std=0.02)
+        nn.init.normal_(self.table.weight, std=(3 * width) ** -0.5)
         self.absorbing: nn.Embedding | None = None
         self.mix: nn.Module | None = None
-        if fusion == "shared_mlp":
+        self.gated = fusion == "gated"
+        if fusion in ("shared_mlp", "gated"):
             self.mix = nn.Sequential(nn.Linear(2 * width + 1, 4 * width), nn.GELU("tanh"), nn.Linear(4 * width, width))
         elif fusion == "separate_linear":
             self.absorbing, self.mix = nn.Embedding(num_states, width), nn.Linear(2 * width + 1, width)
-            nn.init.normal_(self.absorbing.weight, std=0.02)
+            nn.init.normal_(self.absorbing.weight, std=(3 * width) ** -0.5)
         self.given = nn.Parameter(torch.zeros(width)) if given else None
 
     def forward(self, tokens: Tokens, absorbing: Tokens | None, given: Flags | None) -> Hidden:
@@ -67,7 +71,8 @@ class TokenEmbedding(nn.Module):
         if self.mix is not None and absorbing is not None:
             match = (tokens == absorbing).to(x.dtype).unsqueeze(-1)
             of_U = self.table if self.absorbing is None else self.absorbing
-            x = self.mix(torch.cat([x, of_U(absorbing), match], -1))
+            mixed = self.mix(torch.cat([x, of_U(absorbing), match], -1))
+            x = mixed + (1 - match) * x if self.gated else mixed
         if self.given is not None and given is not None:
             x = x + given.unsqueeze(-1) * self.given
         return x
@@ -88,8 +93,9 @@ class EvidenceEmbedding(nn.Module):
         self.gate = nn.Linear(FEATURES, width, bias=False)
         self.level = nn.Linear(FEATURES, width)
         nn.init.constant_(self.gate.weight, 1 / FEATURES)
-        for weights in (self.table.weight, self.level.weight, self.level.bias):
-            nn.init.normal_(weights, std=0.02)
+        nn.init.normal_(self.table.weight, std=(3 * width) ** -0.5)
+        for weights in (self.level.weight, self.level.bias):  # of which up to all are added up
+            nn.init.normal_(weights, std=(3 * width * FEATURES) ** -0.5)
 
     def forward(self, tokens: Tokens, evidence: PerPosition) -> Hidden:
         phi = evidence_features(evidence).to(self.table.weight.dtype)

@@ -52,7 +52,7 @@ class CausalTransformer(Transformer):
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__(config)
-        self.start = nn.Parameter(0.02 * torch.randn(config.width))
+        self.start = nn.Parameter((3 * config.width) ** -0.5 * torch.randn(config.width))
         self.blocks = self._blocks(config.depth)
 
     def encode(self, x: Hidden, condition: Condition) -> Hidden:
@@ -73,7 +73,7 @@ class HollowTransformer(Transformer):
         if config.conditioning == "evidence" and config.time:
             config = replace(config, time=False)  # the level of a row would tell of each position's own evidence
         super().__init__(config)
-        self.ends = nn.Parameter(0.02 * torch.randn(2, config.width))
+        self.ends = nn.Parameter((3 * config.width) ** -0.5 * torch.randn(2, config.width))
         self.before, self.after = self._blocks(config.depth), self._blocks(config.depth)
         self.merge = nn.Linear(2 * config.width, config.width)
         self.norm_memory = nn.LayerNorm(config.width, bias=False)

@@ -1,7 +1,7 @@
 """The frame of every transformer here: sizes, embedding, head, and the split into `features` and `head`."""
 
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import nn
@@ -44,7 +44,7 @@ class TransformerConfig:
     absorbing: bool = False
     """Condition on the absorbing sequence U (AUDM)."""
     fusion: Fusion = "shared_mlp"
-    """The fusion of U with the tokens: the same table and an MLP, or a table for U alone and one linear map."""
+    """The fusion of U with the tokens, as `nn/conditioning.py` defines them."""
     given: bool = False
     """Mark given positions."""
     rotary: bool = True
@@ -81,6 +81,8 @@ class TransformerConfig:
 class TransformerOptions(NetworkOptions):
     """The size and conditions of a transformer."""
 
+    best_fusion: ClassVar[Fusion] = "gated"
+    """The fusion by default."""
     kind: str = "dit"
     width: int = 128
     """Size of the vector of each position."""
@@ -96,13 +98,14 @@ class TransformerOptions(NetworkOptions):
     """Size of the time embedding."""
     dropout: float = 0.0
     """The share of activations dropped in training."""
-    time: bool = True
-    """Condition on the time."""
+    time: bool | None = None
+    """Condition on the time; by default not where lost tokens show as such (masks, transition times, causal networks),
+    whose best prediction is the same at every time."""
     conditioning: Literal["time", "evidence"] = "time"
     """The input beside the tokens: the time, or the evidence of each token (--method any)."""
-    fusion: Fusion = "shared_mlp"
-    """The fusion of U with the tokens (--method audm): the same table and an MLP, or a table for U alone and one
-    linear map, the default of the paper's code."""
+    fusion: Fusion | None = None
+    """The fusion of U with the tokens (--method audm): the same table and an MLP, a table for U alone and one linear
+    map (the default of the paper's code), or gated, by default, the MLP beside which a clean token passes unchanged."""
     relations: bool = False
     """Learn an attention bias for the rows, columns and boxes of a grid, and do without positions."""
 
@@ -111,8 +114,10 @@ class TransformerOptions(NetworkOptions):
         kept = {item.name: getattr(self, item.name) for item in fields(self) if item.name not in ("kind", "relations")}
         by_evidence = self.conditioning == "evidence"
         shown: dict[str, Any] = {} if by_evidence else {"absorbing": task.absorbing, "given": task.given}
-        if self.fusion != TransformerOptions.fusion and not shown.get("absorbing"):
+        if self.fusion is not None and not shown.get("absorbing"):
             raise ValueError(f"--network.fusion {self.fusion} is for networks that read U; train with --method audm")
+        kept["time"] = self.time is not False
+        kept["fusion"] = self.fusion or (self.best_fusion if shown.get("absorbing") else TransformerConfig.fusion)
         states = task.num_outputs if by_evidence else task.num_states
         return TransformerConfig(task.num_outputs, states, task.length, **kept, **shown, rotary=rotary)
 

@@ -11,9 +11,10 @@ work changes a figure.
 """
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -63,6 +64,8 @@ class Likelihood:
     """True if it is -log p itself and not a bound."""
     per_sequence: Float[Tensor, "sequences"]
     """Nats of every sequence: unbiased, each with its own noise."""
+    parts: Mapping[str, float] = field(default_factory=dict)
+    """Nats per free token of each term of a bound, which sum to `per_token`."""
 
     @property
     def bits_per_token(self) -> float:
@@ -74,10 +77,11 @@ class Likelihood:
         """exp(nats per token)."""
         return math.exp(self.per_token)
 
-    def record(self) -> dict[str, float | int | str | bool]:
+    def record(self) -> dict[str, Any]:
         """Return the figures for a file, without those of single sequences."""
         names = ("nats", "standard_error", "per_token", "per_token_error", "sequences", "tokens", "time_samples")
-        return {name: getattr(self, name) for name in (*names, "estimator", "exact", "bits_per_token", "perplexity")}
+        derived = ("estimator", "exact", "bits_per_token", "perplexity")
+        return {name: getattr(self, name) for name in (*names, *derived)} | {"parts": dict(self.parts)}
 
     def __str__(self) -> str:
         error = "" if math.isnan(self.per_token_error) else f" ± {self.per_token_error:.4f}"  # one sequence has none
@@ -128,6 +132,7 @@ def nelbo(
     workers: Workers = ALONE,
     row_noise: Callable[[list[int], torch.device], Randomness] = RowGenerators,
     on_progress: Callable[[float], object] = lambda share: None,
+    truncated_at: float | None = None,
 ) -> Likelihood:
     """Estimate the negative log-likelihood of the free positions of `x_0`, or its bound.
 
@@ -139,12 +144,16 @@ def nelbo(
         workers: The share of the work that this process does, where several run.
         row_noise: Makes the noise of some rows from their seeds.
         on_progress: Receives the share of the work that is done, after every call.
+        truncated_at: Leave out times before this one and all other terms, as papers do (0.001). It is not a bound: for
+            a network that predicts the denoiser what is left out may be infinite.
     """
     process = model.process
     process.check_clean(x_0, given)
     _check(x_0, samples, batch)
     count = len(x_0)
     bound = Bound.of_model(model)
+    if truncated_at is not None:
+        bound = bound.truncated(truncated_at, process)
     samples = 0 if bound.exact else samples
     group = 1 if bound.exact else group_size(count, samples)
     seed = int(torch.randint(2**62, (), generator=generator, device="cpu" if generator is None else generator.device))
@@ -166,12 +175,16 @@ def nelbo(
 
     with evaluating(model):
         scored = [workers.share(model, len(part.index), batch, partial(score, part)) for part in parts]
-    totals = torch.stack([nats.view(count, -1).mean(-1) for nats in scored]).sum(0)
+    means = [nats.view(count, -1).mean(-1) for nats in scored]
+    totals = torch.stack(means).sum(0)
     if bool(totals.isnan().any()):
         row = int(totals.isnan().nonzero()[0])
         raise ValueError(f"the bound of row {row} is not a number: the network's logits there hold NaN or +inf")
     how = "exact, next token" if bound.exact else f"{bound.words}, {times} times in groups of {group}"
-    return replace(likelihood_of(totals, free, group, how, bound.exact), time_samples=samples)
+    terms: dict[str, float] = {}
+    for part, nats in zip(parts, means, strict=True):
+        terms[part.name] = terms.get(part.name, 0.0) + float(nats.sum() / free.sum())
+    return replace(likelihood_of(totals, free, group, how, bound.exact), time_samples=samples, parts=terms)
 
 
 def likelihood_of(nats: PerRow, free: PerRow, group: int, estimator: str, exact: bool) -> Likelihood:
@@ -185,6 +198,7 @@ def likelihood_of(nats: PerRow, free: PerRow, group: int, estimator: str, exact:
 class _Part:
     """A term of the bound, for the sequences of an index: at their times, or once."""
 
+    name: str
     term: Objective | PriorTerm
     index: Int[Tensor, "rows"]
     t: PerRow | None = None
@@ -197,14 +211,15 @@ def _parts(bound: Bound, process: Process, free: PerRow, samples: int, levels: C
     """Return the parts of a bound: states with lost tokens and states without, the reconstruction, and the prior."""
     every, loss, eps = torch.arange(len(free)), bound.integral, bound.eps
     if bound.exact:
-        return [_Part(loss, every)]
-    parts = [_Part(loss, every.repeat_interleave(samples), *losing_times(levels(samples), eps, process), True)]
+        return [_Part("next token", loss, every)]
+    some = losing_times(levels(samples), eps, process)
+    parts = [_Part("integral", loss, every.repeat_interleave(samples), *some, True)]
     if not process.all_or_nothing:  # else kept tokens are revealed, and cost nothing
-        parts.append(_Part(loss, every, *keeping_times(levels(1), eps, free, process), False))
-    if eps:
+        parts.append(_Part("integral", loss, every, *keeping_times(levels(1), eps, free, process), False))
+    if eps and bound.complete:
         t = process.masses.time_at_lost(torch.full_like(free, eps))
-        parts += [_Part(CrossEntropy(), every, t, torch.ones_like(t), some) for some in (True, False)]
-    return parts if bound.prior is None else [*parts, _Part(bound.prior, every)]
+        parts += [_Part("reconstruction", CrossEntropy(), every, t, torch.ones_like(t), lost) for lost in (True, False)]
+    return parts if bound.prior is None else [*parts, _Part("prior", bound.prior, every)]
 
 
 def _score(part: _Part, rows: Tensor, x_0: Tokens, given: Flags | None, noise: Randomness, model: Model) -> PerRow:

@@ -66,6 +66,8 @@ class Bound:
     """The price at t = 1; None where there is none."""
     eps: float = 0.0
     """The share 1 - alpha_t of lost tokens that the integral begins with; 0 where it exists from there on."""
+    complete: bool = True
+    """False for an integral whose other terms are left out: no bound."""
 
     @property
     def exact(self) -> bool:
@@ -75,7 +77,10 @@ class Bound:
     @property
     def words(self) -> str:
         """The terms that a figure consists of, as text."""
-        end = f" from 1 - alpha = {self.eps:g} + reconstruction" if self.eps else ""
+        end = f" from 1 - alpha = {self.eps:g}" if self.eps else ""
+        if not self.complete:
+            return f"{type(self.integral).__name__}{end} on, truncated: not a bound"
+        end += " + reconstruction" if self.eps else ""
         return type(self.integral).__name__ + end + ("" if self.prior is None else " + prior term")
 
     @classmethod
@@ -89,7 +94,21 @@ class Bound:
             prior.check(process, predicts)
         return cls(integral, prior, 0.0 if process.bounded(predicts) else EPS * (1 - left))
 
+    def truncated(self, t: float, process: Process) -> "Bound":
+        """Return the integral over times from t on alone, the figure that papers report."""
+        if self.exact:
+            raise ValueError("a causal model has an exact likelihood without an integral; leave out truncated_at")
+        check_truncation(t)
+        share = 1 - process.masses.alpha(torch.tensor([t], dtype=torch.float64))
+        return Bound(self.integral, None, float(share), complete=False)
+
     @classmethod
     def of_model(cls, model: Model) -> "Bound":
         """Build the bound of a model."""
         return cls.of(model.process, model.predicts, model.hollow)
+
+
+def check_truncation(t: float) -> None:
+    """Raise unless an integral may begin at this time."""
+    if not 0 < t < 1:
+        raise ValueError(f"truncated_at must be a time in (0, 1), as in 0.001, got {t:g}")

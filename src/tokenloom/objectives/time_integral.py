@@ -8,7 +8,8 @@ sample misses with an error bar too short.  So the loss is split by what `lost_t
     E[loss] = alpha^F loss(x_0) + (1 - alpha^F) E[loss | some token is lost],
 
 and no draw is left of which the loss grows without limit.  The first part, 0 if kept tokens are revealed, is taken at
-one time of a density like alpha^F: alpha^(F + 1) is uniform.  The second is taken at `samples` times, where a share
+one time: of a density like alpha^F, so that alpha^(F + 1) is uniform, or for a denoiser, whose loss is like 1/t and
+whose integral begins at eps > 0, with log(1 - alpha_t) uniform.  The second is taken at `samples` times, where a share
 u^p of the signal is lost, u uniform,
 
     1 - alpha_t = eps + r u^p,  r = 1 - alpha_1 - eps,      dt = p u^(p-1) r du / |alpha'_t|,
@@ -62,8 +63,13 @@ def losing_times(u: PerRow, eps: float, process: Process) -> tuple[PerRow, PerRo
 
 
 def keeping_times(u: PerRow, eps: float, free: PerRow, process: Process) -> tuple[PerRow, PerRow]:
-    """Return the times for states without, at which alpha^(F + 1) is uniform, and the weights dt/du of their losses."""
-    least, most = process.alpha(torch.ones_like(u)) ** (free + 1), (1 - eps) ** (free + 1)
+    """Return the times for states without lost tokens, and the weights dt/du of their losses."""
+    if eps:
+        span = torch.log((1 - process.alpha(torch.ones_like(u))) / eps)
+        lost = eps * torch.exp(span * u)
+        t = process.masses.time_at_lost(lost).clamp(0, 1)
+        return t, span * lost / -process.alpha_prime(t)
+    least, most = process.alpha(torch.ones_like(u)) ** (free + 1), 1.0
     power = least + (most - least) * u.clamp(1e-12, 1 - 1e-12)
     t = process.masses.time_at_lost(-torch.expm1(power.log() / (free + 1))).clamp(0, 1)
     density = (free + 1) * power ** (free / (free + 1)) / (most - least)

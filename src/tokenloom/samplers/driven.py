@@ -8,7 +8,7 @@ correct.  One call has one evaluation: a kernel that asks about any other state 
 refused by `check`, which takes two steps on a vocabulary of two.
 """
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -21,7 +21,6 @@ from tokenloom.drawing.truncation import Truncation
 from tokenloom.models.model import DiffusionModel
 from tokenloom.posteriors import OverTokens
 from tokenloom.samplers.evaluator import Evaluator, LazyPrediction
-from tokenloom.samplers.kernel import Corrector
 from tokenloom.samplers.sampler import Sampler
 from tokenloom.schedules import LinearSchedule
 from tokenloom.state import Noisy
@@ -140,7 +139,7 @@ class DrivenSampler:
         if self.sampler.corrector is None or index + 1 == count:  # at t = 0 there is no noise to redraw
             return tokens
         evaluate = self._answered(logits, tokens, index + 1, count)
-        corrected = _once(self.sampler.corrector).correct(evaluate, evaluate.answer.noisy, generator, call)
+        corrected = self.sampler.corrector.once().correct(evaluate, evaluate.answer.noisy, generator, call)
         evaluate.check()
         return corrected.tokens
 
@@ -148,12 +147,6 @@ class DrivenSampler:
         model = Answers(logits.shape[-1], self.predicts, logits.device)
         t = torch.full((len(tokens),), (count - index) / count, dtype=torch.float64, device=tokens.device)
         return Answered(model, self.sampler.truncation, Noisy(tokens, t, model.process.alpha(t)), logits)
-
-
-def _once(corrector: Corrector) -> Corrector:
-    """Return a corrector that takes several evaluations as one that takes the first of them."""
-    several = corrector.evaluations > 1 and any(item.name == "steps" for item in fields(corrector))
-    return replace(corrector, steps=1) if several else corrector  # type: ignore[call-arg]
 
 
 def randomness_of(generator: torch.Generator | list[torch.Generator] | None, tokens: Tokens) -> Randomness | None:

@@ -15,13 +15,13 @@ accelerator the host would wait until all that was queued is done, so branches t
 and what must be known of the network's output is gathered on the device and asked for once, at the end.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeVar
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from tokenloom.couplings.steps import Mixture
@@ -56,21 +56,30 @@ class LocalPrediction:
 
     def among(self, flags: Flags) -> "LocalPrediction":
         """Keep those of these positions that are flagged; flags elsewhere in the batch are not read."""
+        chosen = self._flagged(flags)
+        posterior = replace(self.posterior, logits=self.posterior.logits[chosen])
+        return LocalPrediction(self.where.at(chosen), self.noisy.sequences(chosen), posterior)
+
+    def _flagged(self, flags: Flags) -> Int[Tensor, "chosen"]:
+        """Return which of these positions are flagged."""
         check_type("flags", flags, Flags)
         if tuple(flags.shape) != self.where.shape:
             raise ValueError(f"flags must have the batch's shape {list(self.where.shape)}, got {list(flags.shape)}")
-        chosen = self.where.take(flags).squeeze(1).nonzero().squeeze(1)
-        where = Positions(self.where.row[chosen], self.where.column[chosen], self.where.shape)
-        posterior = replace(self.posterior, logits=self.posterior.logits[chosen])
-        return LocalPrediction(where, self.noisy.sequences(chosen), posterior)
+        return self.where.take(flags).squeeze(1).nonzero().squeeze(1)
 
     def of_row(self, values: PerRow) -> Float[Tensor, "positions"]:
         """Take the value of each position's row."""
         return values[self.where.row]
 
-    def draw(self, tokens: Tokens, u: PerPosition) -> Tokens:
-        """Replace the tokens of these positions by draws from the prediction."""
-        return self.where.put(tokens, draw_each(self.posterior.logits, self.where.take(u)))
+    def draw(self, tokens: Tokens, u: PerPosition, among: Flags | None = None) -> Tokens:
+        """Replace the tokens of these positions, or of the flagged ones among them, by draws from the prediction.
+
+        Logits of flagged positions are copied a few at a time, unlike by `among`.
+        """
+        chosen = None if among is None else self._flagged(among)
+        where = self.where if chosen is None else self.where.at(chosen)
+        drawn = draw_each(self.posterior.logits.squeeze(1), where.take(u).squeeze(1), chosen)
+        return where.put(tokens, drawn.unsqueeze(1))
 
     def draw_from(self, law: Mixture, tokens: Tokens, branch: PerPosition, token: PerPosition) -> Tokens:
         """Replace the tokens of these positions by draws from a law over them."""
@@ -185,33 +194,67 @@ class LazyPrediction:
 
     def at(self, where: Flags, kind: type[Kind], truncated: bool = True) -> LocalPrediction:
         """Predict the flagged positions, in the representation `kind`."""
+        self._check_asked(where, kind)
+        if self.evaluator.checks:
+            check_type("truncated", truncated, bool)
+        at = Positions.of(where)
+        noisy, vocab_size = self.noisy.positions(at), self.evaluator.process.vocab_size
+        if not len(at.row):
+            return LocalPrediction(at, noisy, kind(torch.zeros(0, 1, vocab_size, device=where.device)))
+        direct = kind is self.evaluator.model.predicts and not (truncated and self.evaluator.truncation)
+        # if `direct`, the result is what the network says: in one piece it is not copied where every position is asked
+        most = len(at.row) * vocab_size if direct else None
+        with torch.no_grad(), evaluating(self.evaluator.model):  # not inference_mode: a later step may train
+            return LocalPrediction(
+                at, noisy, kind(collected(len(at.row), self._parts(where, at, noisy, kind, truncated, most)))
+            )
+
+    def redrawn(
+        self,
+        where: Flags,
+        kind: type[OverTokens],
+        law: Callable[[LocalPrediction], Mixture],
+        branch: PerPosition,
+        token: PerPosition,
+    ) -> Tokens:
+        """Draw the flagged positions from a law over their predictions, and return all tokens.
+
+        It goes through the positions part by part, so the prediction is never there as a whole, and each part is drawn
+        from while it is in the cache.
+        """
+        self._check_asked(where, kind)
+        at, tokens = Positions.of(where), self.noisy.tokens
+        if not len(at.row):
+            return tokens
+        noisy = self.noisy.positions(at)
+        with torch.no_grad(), evaluating(self.evaluator.model):
+            for rows, logits in self._parts(where, at, noisy, kind, True, None):
+                local = LocalPrediction(at.at(rows), noisy.sequences(rows), kind(logits))
+                tokens = local.draw_from(law(local), tokens, branch, token)
+        return tokens
+
+    def _check_asked(self, where: Flags, kind: type[OverTokens]) -> None:
+        """Raise unless these positions can be predicted in this representation."""
         if self.evaluator.checks:
             check_type("where", where, Flags)
             check_mask("where", where, self.noisy.tokens)
-            check_type("truncated", truncated, bool)
             if kind is not Denoiser and kind is not LeaveOneOut:
                 raise ValueError(f"kind must be Denoiser or LeaveOneOut, got {kind!r}")
-        at = Positions.of(where)
-        noisy, count = self.noisy.positions(at), len(at.row)
-        if not count:
-            vocab_size = self.evaluator.process.vocab_size
-            return LocalPrediction(at, noisy, kind(torch.zeros(0, 1, vocab_size, device=where.device)))
-        with torch.no_grad(), evaluating(self.evaluator.model):  # not inference_mode: a later step may train
-            parts = self._parts(self._evaluated(where.any(1)), at, noisy, kind, truncated)
-            return LocalPrediction(at, noisy, kind(collected(count, parts)))
 
     def _parts(
-        self, features: Tensor, at: Positions, noisy: Noisy, kind: type[OverTokens], truncated: bool
+        self, where: Flags, at: Positions, noisy: Noisy, kind: type[OverTokens], truncated: bool, most: int | None
     ) -> Iterator[tuple[slice, Tensor]]:
-        """Yield the logits of the prediction, a part of the positions at a time."""
+        """Yield the logits of the prediction, a part of the positions at a time; `most` elements each, or a few.
+
+        Where all positions are asked about, they may be those that the network returned.
+        """
         evaluator, vocab_size = self.evaluator, self.evaluator.process.vocab_size
-        truncation = evaluator.truncation if truncated else None
-        direct = truncation is None and kind is evaluator.model.predicts
-        # what the network says is the result as it stands if `direct`: in one piece it is not copied
-        whole = len(at.row) * vocab_size
-        for part in chunks(len(at.row), vocab_size, whole if direct else HEAD_ELEMENTS):
-            raw = evaluator.model.head(features[at.row[part], at.column[part]]).unsqueeze(1)
-            for piece in chunks(len(raw), vocab_size, whole if direct else None):
+        features, truncation = self._evaluated(where.any(1)), evaluator.truncation if truncated else None
+        every = features.flatten(0, 1) if len(at.row) == where.numel() else None
+        for part in chunks(len(at.row), vocab_size, max(most or 0, HEAD_ELEMENTS)):
+            taken = features[at.row[part], at.column[part]] if every is None else every[part]
+            raw = evaluator.model.head(taken).unsqueeze(1)
+            for piece in chunks(len(raw), vocab_size, most):
                 rows = slice(part.start + piece.start, part.start + piece.stop)
                 yield rows, self._interpreted(raw[piece], noisy.sequences(rows), kind, truncation).logits
 
@@ -228,6 +271,8 @@ class LazyPrediction:
         if not (isinstance(posterior, Denoiser) and kind is Denoiser):
             return cut
         revealed = process.evidence(noisy).isposinf().unsqueeze(-1)  # a point mass stays what it is
+        if self.evaluator.asks and not bool(revealed.any()):
+            return cut
         return kind(torch.where(revealed, posterior.logits, cut.logits))
 
     def everywhere(self, kind: type[Kind], truncated: bool = True) -> Kind:

@@ -8,7 +8,7 @@ conformance tests to know it.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import wraps
 from typing import Any, ClassVar, TypeVar
 
@@ -188,6 +188,11 @@ class Corrector(Kernel):
     @abstractmethod
     def correct(self, evaluate: Evaluator, noisy: Noisy, generator: Randomness | None, call: int) -> Noisy:
         """Redraw some positions at the time of the state."""
+
+    def once(self) -> "Corrector":
+        """Return the corrector of a single evaluation of which this one takes several, for a caller who repeats it."""
+        several = self.evaluations > 1 and any(item.name == "steps" for item in fields(self))
+        return replace(self, steps=1) if several else self  # type: ignore[call-arg]
 
 
 def _checked(method: Callable[..., Any], check: Callable[..., None]) -> Callable[..., Any]:

@@ -113,7 +113,7 @@ class Run:
                 "at alpha_t = 0 every state has the same score, which says nothing of x_0; use a schedule that leaves "
                 "some signal at t = 1, or a process without transition times"
             )
-        self.times = sampler.times(model.process).to(device)
+        self.times = sampler.times(model).to(device)
         self.index = 0 if begin is None or not self.batch else int((self.times >= noisy.t[0]).sum()) - 1
         self.hold = HeldPositions.make(model, given, noisy, sampler.show_given)
         self.stopping = None

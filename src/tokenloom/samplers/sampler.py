@@ -15,16 +15,15 @@ from torch import Tensor
 from tokenloom.drawing.randomness import Randomness
 from tokenloom.drawing.truncation import Truncation
 from tokenloom.models.protocol import Model
-from tokenloom.process import Process
 from tokenloom.samplers.given import GivenTokens, ShowGiven
-from tokenloom.samplers.grids import grid_times, power_of
+from tokenloom.samplers.grids import check_grid, times_of_run
 from tokenloom.samplers.kernel import CORRECTORS, PREDICTORS, Corrector, Predictor, restore
 from tokenloom.samplers.predictors.ancestral import Ancestral
 from tokenloom.samplers.predictors.autoregressive import Autoregressive
 from tokenloom.samplers.run import OnStep, Run, Samples
 from tokenloom.samplers.stopping import Until
 from tokenloom.state import Noisy
-from tokenloom.support.typed import checked
+from tokenloom.support.typed import check_type, checked
 from tokenloom.support.words import nearest
 from tokenloom.types import Tokens
 
@@ -88,8 +87,9 @@ class Sampler(Truncation):
     steps: Budget = field(default=Steps(128), kw_only=True)
     """The budget of network evaluations per sequence, the corrector's included."""
     grid: Grid = field(default="auto", kw_only=True)
-    """The times of the steps: `auto`, which suits process and sampler, `uniform`, `cosine`, `power:1.5` (the larger the
-    number, the denser near t = 0), or in Python all times from 1 to 0."""
+    """The times of the steps: `auto`, which suits model and sampler, `uniform`, `cosine`, `power:1.5` (the larger the
+    number, the denser near t = 0), `information`, `fitted` (by `tokenloom fit-grid`), or in Python all times from 1 to
+    0."""
     show_given: ShowGiven = field(default="auto", kw_only=True)
     """The way given tokens are shown: `clean` to models that know given positions and under processes whose clean
     tokens show, else `noised` to the current level at every step; `auto` chooses."""
@@ -104,7 +104,7 @@ class Sampler(Truncation):
         if self.steps < 1:
             raise ValueError(f"steps must be a whole number, at least 1, got {self.steps}")
         if isinstance(self.grid, str):
-            power_of(self.grid)
+            check_grid(self.grid)
             self._count()
         else:
             object.__setattr__(self, "grid", tuple(self._own_times().tolist()))
@@ -151,12 +151,13 @@ class Sampler(Truncation):
         truncation = vars(Truncation.restore(record["truncation"]))
         return cls(restore(PREDICTORS, record["predictor"]), corrector, **settings, **truncation)
 
-    def times(self, process: Process) -> Float[Tensor, "times"]:
-        """Return the times of a run under a process, from 1 down to 0: those given, or as many as the budget allows."""
+    def times(self, model: Model) -> Float[Tensor, "times"]:
+        """Return the times of a run of a model, from 1 down to 0: those given, or as many as the budget allows."""
+        check_type("model", model, Model)
         if not isinstance(self.grid, str):
             return self._own_times()
         heuristic = self.grid == "auto" and not self.predictor.exact  # which may count steps by their times
-        return grid_times("uniform" if heuristic else self.grid, self._count(), process)
+        return times_of_run("uniform" if heuristic else self.grid, self._count(), model)
 
     def _own_times(self) -> Float[Tensor, "times"]:
         """Return the times that were given as such, or raise unless they are a grid."""

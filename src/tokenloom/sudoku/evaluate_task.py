@@ -64,6 +64,8 @@ class SolveRate:
     """Solve rate and number of puzzles for each number of givens."""
     by_difficulty: dict[int, tuple[float, int]]
     """The same for each difficulty: 0 where singles suffice, else the depth that logic must look (`difficulty.py`)."""
+    by_puzzle: tuple[float, ...]
+    """The solve rate of each puzzle, for comparisons puzzle by puzzle."""
 
     @property
     def error(self) -> float:
@@ -110,7 +112,8 @@ def solve_rate(
     rates = (float(hits.double().mean()), *wilson(int(hits.sum()), trials), float(right.double().mean()), float(broken))
     costs = sum(outcome.evaluations for outcome in found) / trials, (time.perf_counter() - start) / trials
     kinds = _by(puzzles.given.sum(1), hits), _by(puzzles.difficulty, hits)
-    return SolveRate(name, sampling.kernels, sampling.steps, len(truth), repeats, *rates, *costs, *kinds)
+    each = tuple(hits.double().mean(0).tolist())
+    return SolveRate(name, sampling.kernels, sampling.steps, len(truth), repeats, *rates, *costs, *kinds, each)
 
 
 def _by(kind: Int[Tensor, "puzzles"], hits: Bool[Tensor, "repeats puzzles"]) -> dict[int, tuple[float, int]]:

@@ -10,6 +10,7 @@ the same to the output, so nothing of this has to be learnt.  The blocks are app
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from jaxtyping import Bool, Float
@@ -17,7 +18,7 @@ from torch import Tensor, nn
 
 from tokenloom.nn.base import NETWORKS, Hidden, Task
 from tokenloom.nn.block import Condition, Modulation, modulate
-from tokenloom.nn.conditioning import FEATURES, evidence_features
+from tokenloom.nn.conditioning import FEATURES, Fusion, evidence_features
 from tokenloom.nn.transformer import Transformer, TransformerConfig, TransformerOptions
 from tokenloom.sudoku.solver import cell_units
 from tokenloom.types import Flags, PerPosition, Tokens
@@ -33,6 +34,8 @@ class GridOptions(TransformerOptions):
     kind: str = "grid"
     width: int = 32
     loops: int = 4
+    best_fusion: ClassVar[Fusion] = TransformerConfig.fusion
+    """The grid network reads U in its own way, as flags of its candidates."""
 
     def build(self, task: Task) -> nn.Module:
         if task.relations is None:

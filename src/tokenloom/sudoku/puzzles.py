@@ -4,7 +4,9 @@ A puzzle that cannot lose a given is found by taking digits out of a complete gr
 stays unique.  Every superset of its givens has the same unique solution: from 22 to 27 givens upwards for side 9.
 """
 
+import math
 import random
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,6 +25,8 @@ from tokenloom.sudoku.solver import BLANK, cell_units, check_givens, random_puzz
 from tokenloom.support.files import default_cache
 from tokenloom.types import Flags, Tokens
 
+PER_MINUTE = {9: 1200}
+"""Minimal puzzles that a core finds in a minute; those of other sides take no time to speak of."""
 ATTEMPTS = 100
 """Grids that are tried for one puzzle before its range of givens is called out of reach."""
 
@@ -68,6 +72,10 @@ def minimal_puzzles(side: int, rows: int, seed: int, cache: Path | None = None) 
     cells = side * side
 
     def build() -> Iterator[Ids]:
+        minutes = rows / PER_MINUTE.get(side, math.inf)
+        if minutes >= 1:
+            said = f"finding {rows:,} puzzles with one solution takes about {minutes:.0f} minutes, once; they are kept"
+            warnings.warn(said, stacklevel=2)
         order = random.Random(seed)
         for _ in range(rows):
             puzzle, solution = random_puzzle(side, 0, order, attempts=1)

@@ -26,6 +26,8 @@ class About:
     """The config of the run that trained it."""
     origin: dict[str, Any] | None = None
     """The place that an imported model came from."""
+    grids: dict[str, Any] | None = None
+    """Grids that were fitted to it, by process and number of steps (`samplers/grids.py`)."""
     extra: dict[str, Any] = field(default_factory=dict)
     """Anything else that its file said."""
 

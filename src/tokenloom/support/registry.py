@@ -108,16 +108,21 @@ class Registry(Directory[type[Part]], Generic[Part]):
     """The classes (or builders) of one kind of part, by name; each is built from text or JSON."""
 
     def parse(self, text: str, **fixed: Any) -> Part:
-        """Build a part from its name and options, as in `psi:kappa=0.9`; the text may not set `fixed` fields."""
+        """Build a part from its name and options, as in `psi:kappa=0.9` or `scan:metropolised` for a flag.
+
+        The text may not set `fixed` fields.
+        """
         name, _, options = text.partition(":")
         part = self[name]
         known = options_of(part, fixed)
         values: dict[str, Any] = {}
         for option in filter(None, options.split(",")):
-            key, _, value = option.partition("=")
+            key, given, value = option.partition("=")
             key = key.replace("-", "_")
             if key not in known:
                 raise ValueError(f"{name} has no option {key!r}; {nearest(key, known)}")
+            if not given and bool in kinds_of(known[key]):
+                value = "true"
             values[key] = _parse(f"{name}:{key}", value, known[key])
         for key in required_of(part):
             if key not in values and key not in fixed:

@@ -104,8 +104,8 @@ def _with_network(config: TrainConfig, method: Method) -> TrainConfig:
         raise ValueError(f"--network.kind {network.kind} sees only the past: use --method ar, not {config.method}")
     if sequential and config.predicts not in (None, NAMES[method.predicts]):
         raise ValueError(f"--method {config.method} predicts the next token: leave out --predicts {config.predicts}")
-    if sequential and hasattr(network, "time"):
-        network = replace(network, time=False)
+    if hasattr(network, "time") and (sequential or network.time is None):
+        network = replace(network, time=not sequential and (method.mixed or not method.process.all_or_nothing))
     if method.mixed and hasattr(network, "conditioning"):
         network = replace(network, conditioning="evidence")
     if "network.heads" in config.fit and hasattr(network, "heads") and hasattr(network, "width"):

@@ -210,6 +210,13 @@ def check_ranges(config: TrainConfig) -> None:
     if config.optimiser.final_lr > config.optimiser.lr:
         lr, least = config.optimiser.lr, config.optimiser.final_lr
         raise ValueError(f"--optimiser.final-lr must be at most --optimiser.lr, {lr:g}, got {least:g}")
+    for name, decay in (("final_lr", "cosine"), ("halve_every", "step")):
+        changed = getattr(config.optimiser, name) != getattr(OptimiserConfig, name)
+        if changed and config.optimiser.decay != decay:
+            option = name.replace("_", "-")
+            raise ValueError(
+                f"--optimiser.{option} goes with --optimiser.decay {decay}, but the decay is {config.optimiser.decay}"
+            )
     for name in config.fit:
         if name not in FITTED:
             raise ValueError(f"--fit cannot choose {name!r}; {nearest(name, FITTED)}")

@@ -71,6 +71,9 @@ class Balanced(InDoubt, Corrector):
     def evaluations(self) -> int:
         return self.steps if self.parallel else self.steps + 1
 
+    def once(self) -> Corrector:
+        return replace(self, steps=1, time=self.time / self.steps) if self.parallel else super().once()
+
     def correct(self, evaluate: Evaluator, noisy: Noisy, generator: Randomness | None, call: int) -> Noisy:
         if not self.parallel:
             return self._jumped(evaluate, noisy, generator)

@@ -13,11 +13,11 @@ positions are settled by their first uniform number and only the others are pred
 from dataclasses import dataclass
 from typing import Literal
 
-from tokenloom.couplings.steps import bridge, stay_bound
+from tokenloom.couplings.steps import Mixture, bridge, stay_bound
 from tokenloom.drawing.randomness import Randomness
 from tokenloom.models.protocol import Model
 from tokenloom.posteriors import Denoiser, LeaveOneOut, OverTokens
-from tokenloom.samplers.evaluator import Evaluator
+from tokenloom.samplers.evaluator import Evaluator, LocalPrediction
 from tokenloom.samplers.kernel import PREDICTORS, Predictor, uniform_pair
 from tokenloom.state import Noisy
 from tokenloom.types import PerRow
@@ -45,6 +45,9 @@ class Ancestral(Predictor):
         process = evaluate.process
         branch, token = uniform_pair(noisy, generator)
         kind = evaluate.step_kind if self.through == "model" else THROUGH[self.through]
-        local = evaluate(noisy).at(branch >= stay_bound(process, noisy, s), kind)
-        law = bridge(process, local.noisy, local.of_row(s), local.posterior)
-        return process.move_to(noisy, local.draw_from(law, noisy.tokens, branch, token), s)
+
+        def law(local: LocalPrediction) -> Mixture:
+            return bridge(process, local.noisy, local.of_row(s), local.posterior)
+
+        moving = branch >= stay_bound(process, noisy, s)
+        return process.move_to(noisy, evaluate(noisy).redrawn(moving, kind, law, branch, token), s)

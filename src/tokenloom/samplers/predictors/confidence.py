@@ -47,8 +47,7 @@ class Confidence(MaskedOnly, Predictor):
         count = denoised(process, free, s) - (free & ~hidden).sum(1, keepdim=True)
         local = evaluate(noisy).at(hidden & (count > 0), Denoiser)
         unsure = doubt(local, order, self.score) - self.temperature * gumbel(order)
-        arriving = local.among(smallest(unsure, count, order))
-        return process.move_to(noisy, arriving.draw(noisy.tokens, token), s)
+        return process.move_to(noisy, local.draw(noisy.tokens, token, among=smallest(unsure, count, order)), s)
 
 
 def denoised(process: Process, free: Flags, s: PerRow) -> Int[Tensor, "batch 1"]:

@@ -13,21 +13,23 @@ A leave-one-out posterior would not do: it does not see the token that was accep
 nothing ever settles.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch.nn.functional import pad
 
-from tokenloom.drawing.log_space import entropy, tempered
+from tokenloom.drawing.categorical import invert
+from tokenloom.drawing.chunks import CACHED, chunks
+from tokenloom.drawing.log_space import heated
 from tokenloom.drawing.randomness import Randomness, uniform
 from tokenloom.posteriors import Denoiser
 from tokenloom.process import Process
-from tokenloom.samplers.evaluator import Evaluator
+from tokenloom.samplers.evaluator import Evaluator, LocalPrediction
 from tokenloom.samplers.kernel import PREDICTORS, Predictor, uniform_pair
 from tokenloom.samplers.selection import ROUNDING, mode, smallest
 from tokenloom.state import Noisy
 from tokenloom.support.typed import NotNegative, Positive
-from tokenloom.types import Flags, PerPosition, PerRow
+from tokenloom.types import Flags, PerPosition, PerRow, Tokens
 
 
 @PREDICTORS.register("entropy-bound")
@@ -56,19 +58,28 @@ class EntropyBound(Predictor):
         process = evaluate.process
         order, token = uniform_pair(noisy, generator)
         fresh = uniform(tuple(noisy.tokens.shape), generator, noisy.tokens.device)
-        doubtful = process.evidence(noisy).isfinite()
-        local, temperature = evaluate(noisy).at(doubtful, Denoiser), self.temperature_at(noisy.t)
-        heat = entropy(local.posterior.logits.squeeze(1), local.of_row(temperature)).unsqueeze(1)
-        accepted = within(local.where.put(torch.full_like(order, torch.inf), heat), self.bound, order)
-        noise = process.law(process.move_to(noisy, noisy.tokens, s)).draw(fresh)
-        tokens = torch.where(doubtful & ~accepted, noise, noisy.tokens)
-        drawn = local.among(accepted)
-        logits = tempered(drawn.posterior.logits.squeeze(1), drawn.of_row(temperature)).unsqueeze(1)
-        tokens = replace(drawn, posterior=Denoiser(logits)).draw(tokens, token)
-        last = (s == 0)[:, None]
+        doubtful, last = process.evidence(noisy).isfinite(), (s == 0)[:, None]
+        local = evaluate(noisy).at(doubtful, Denoiser)
+        tokens = noisy.tokens
+        if not evaluate.asks or not bool(last.all()):
+            drawn, heat = self._drawn(local, token, self.temperature_at(noisy.t))
+            accepted = within(heat, self.bound, order)
+            noise = process.law(process.move_to(noisy, tokens, s)).draw(fresh)
+            tokens = torch.where(accepted, drawn, torch.where(doubtful, noise, tokens))
         if not evaluate.asks or bool(last.any()):
             tokens = torch.where(last, local.where.put(noisy.tokens, mode(local.posterior.logits)), tokens)
         return process.move_to(noisy, tokens, s)
+
+    def _drawn(self, local: LocalPrediction, token: PerPosition, temperature: PerRow) -> tuple[Tokens, PerPosition]:
+        """Return draws from the heated prediction and its entropies; 0 and +inf where nothing was predicted."""
+        logits, at, u = local.posterior.logits.squeeze(1), local.of_row(temperature), local.where.take(token).squeeze(1)
+        found = []
+        for part in chunks(len(logits), logits.shape[1], CACHED):  # drawn while the weights are in the cache
+            weights, entropies = heated(logits[part], at[part])
+            found.append((invert(weights, u[part]), entropies))
+        drawn, heat = (torch.cat(each).unsqueeze(1) for each in zip(*found, strict=True))
+        nothing = torch.zeros_like(token, dtype=torch.long), torch.full_like(token, torch.inf)
+        return local.where.put(nothing[0], drawn), local.where.put(nothing[1], heat)
 
 
 def within(entropies: PerPosition, bound: float, order: PerPosition) -> Flags:

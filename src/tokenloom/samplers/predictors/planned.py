@@ -16,7 +16,6 @@ from dataclasses import dataclass
 
 import torch
 
-from tokenloom.drawing.log_space import split_probability
 from tokenloom.drawing.randomness import Randomness, uniform
 from tokenloom.posteriors import LeaveOneOut
 from tokenloom.process import Process
@@ -44,11 +43,11 @@ class Planned(InDoubt, Predictor):
         order, token = uniform_pair(noisy, generator)
         rounding = uniform((len(noisy.t), 1), generator, noisy.tokens.device)
         local = evaluate(noisy).at(noisy.free, LeaveOneOut)
-        p, _ = split_probability(local.posterior.logits, local.noisy.tokens)
+        p = local.posterior.probability_of(local.noisy.tokens)
         alpha = local.of_row(noisy.alpha_t)[:, None]
         mass = process.masses.mass(local.noisy)
         planner = local.where.put(torch.zeros_like(order), mass / (alpha * p + mass))
         gamma = ((process.alpha(s) - noisy.alpha_t) / (1 - noisy.alpha_t))[:, None]
         count = torch.floor(gamma * planner.sum(1, keepdim=True) + rounding).long()
         chosen = smallest(-(planner.log() + gumbel(order)), count)
-        return process.move_to(noisy, local.among(chosen).draw(noisy.tokens, token), s)
+        return process.move_to(noisy, local.draw(noisy.tokens, token, among=chosen), s)

@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from tokenloom.couplings.steps import branches, bridge, stay_bound
+from tokenloom.couplings.steps import Mixture, branches, bridge, stay_bound
 from tokenloom.drawing.randomness import Randomness
 from tokenloom.posteriors import Denoiser
-from tokenloom.samplers.evaluator import Evaluator
+from tokenloom.samplers.evaluator import Evaluator, LocalPrediction
 from tokenloom.samplers.kernel import PREDICTORS, InDoubt, Predictor, uniform_pair
 from tokenloom.state import Noisy
 from tokenloom.support.typed import UnitInterval
@@ -40,9 +40,11 @@ class Psi(InDoubt, Predictor):
         branch, token = uniform_pair(noisy, generator)
         kappa = torch.ones_like(noisy.t).masked_fill(noisy.t <= self.since, self.kappa)
         moving = noisy.free & (branch >= kappa[:, None] * stay_bound(process, noisy, s))
-        local = evaluate(noisy).at(moving, Denoiser)
-        down = bridge(process, local.noisy, local.of_row(s), local.posterior)
-        share, alpha_s = (local.of_row(value)[:, None] for value in (kappa, process.alpha(s)))
-        forward = branches(torch.zeros_like(alpha_s), alpha_s, 1 - alpha_s)
-        law = replace(down, weights=share.unsqueeze(-1) * down.weights + (1 - share).unsqueeze(-1) * forward)
-        return process.move_to(noisy, local.draw_from(law, noisy.tokens, branch, token), s)
+
+        def law(local: LocalPrediction) -> Mixture:
+            down = bridge(process, local.noisy, local.of_row(s), local.posterior)
+            share, alpha_s = (local.of_row(value)[:, None] for value in (kappa, process.alpha(s)))
+            forward = branches(torch.zeros_like(alpha_s), alpha_s, 1 - alpha_s)
+            return replace(down, weights=share.unsqueeze(-1) * down.weights + (1 - share).unsqueeze(-1) * forward)
+
+        return process.move_to(noisy, evaluate(noisy).redrawn(moving, Denoiser, law, branch, token), s)

@@ -51,5 +51,4 @@ class Routing(UniformOnly, Predictor):
         lost = 1 - (noisy.alpha_t / process.alpha(s))[:, None]
         noised = free & ~chosen & (memory | (branch < lost))
         tokens = torch.where(noised, draw_uniform_tokens(token, process.vocab_size), noisy.tokens)
-        arriving = local.among(chosen & ~memory)
-        return process.move_to(noisy, arriving.draw(tokens, token), s), chosen
+        return process.move_to(noisy, local.draw(tokens, token, among=chosen & ~memory), s), chosen

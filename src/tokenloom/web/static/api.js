@@ -13,6 +13,21 @@ export async function ask(path, body, signal) {
   return (await post(path, body, signal)).json();
 }
 
+export function newest(path) {
+  // Answers may overtake each other: one to a question that was not the last is null.
+  let asked = 0;
+  return async (body) => {
+    const mine = ++asked;
+    try {
+      const answer = await ask(path, body);
+      return mine === asked ? answer : null;
+    } catch (error) {
+      if (mine === asked) throw error;
+      return null;
+    }
+  };
+}
+
 export async function models() {
   return (await fetch("/api/models")).json();
 }

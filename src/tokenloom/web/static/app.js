@@ -1,6 +1,6 @@
 // The playground: settings, lanes, the step that is shown, and what is held.
 
-import { ask, models } from "./api.js";
+import { ask, models, newest } from "./api.js";
 import { drawAway } from "./away.js";
 import { drawCharts } from "./charts.js";
 import { byId, h, later, replace } from "./dom.js";
@@ -24,6 +24,7 @@ class App extends Holding {
     this.forms = [new SamplerForm("Sampler", changed), new SamplerForm("Second sampler", changed)];
     this.writeLink = later(200, () => writeLink(this));
     this.look = later(70, () => this.askLook());
+    this.describe = newest("describe");
   }
 
   async open() {
@@ -44,13 +45,14 @@ class App extends Holding {
   async choose(name, process = null, length = null) {
     let model;
     try {
-      model = await ask("describe", { model: name, process });
+      model = await this.describe({ model: name, process });
     } catch (error) {
       this.say(error.message);
       if (this.model) this.drawWhich(); // what is chosen is still the model before
       if (!this.model && (process || name !== this.names[0])) await this.choose(process ? name : this.names[0]); // of a link
       return;
     }
+    if (!model) return; // another was chosen meanwhile
     const same = this.model?.name === name;
     this.model = model;
     const wanted = length ?? (same ? this.length : 256);

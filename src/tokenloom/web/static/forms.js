@@ -59,7 +59,7 @@ export class SamplerForm {
       field("acts on", choice([["loo", "leave-one-out"], ["denoiser", "denoiser"]], values.on, () => this.read()), "The posterior that temperature, top-p and top-k act on."),
     ];
     const steps = field("steps", h("input", { type: "number", min: 1, max: model.limits.steps, value: values.steps, oninput: () => this.read() }), "Network evaluations per sequence, the corrector's included.");
-    const grid = field("grid", choice(["auto", "uniform", "cosine", "power:1.5", "power:2"].map(name => [name, name]), values.grid, () => this.read()), "How the times are spaced.");
+    const grid = field("grid", choice(["auto", "uniform", "cosine", "power:1.5", "power:2", "information"].map(name => [name, name]), values.grid, () => this.read()), "How the times are spaced.");
     this.fields = { temperature: truncation[0], top_p: truncation[1], top_k: truncation[2], on: truncation[3], steps, grid };
     replace(this.element, h("legend", { className: "serif" }, this.title),
       this.kernel("sampler", model.samplers, []), steps,

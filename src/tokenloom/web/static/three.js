@@ -1,6 +1,6 @@
 // Three posteriors of a table that fits on a page: the server computes them with the exact oracle.
 
-import { ask } from "./api.js";
+import { newest } from "./api.js";
 import { choice, field } from "./forms.js";
 import { h, later, replace } from "./dom.js";
 import { bars, law } from "./look.js";
@@ -13,6 +13,7 @@ export class ThreePosteriors {
     this.parent = parent;
     this.table = { weights: [6, 1, 1, 1, 6, 1, 1, 1, 6], alpha: 0.4, x_t: [0, 1], process: "uniform" };
     this.answer = h("div", { id: "answer" });
+    this.exact = newest("table");
     this.ask = later(30, () => this.compute());
   }
 
@@ -67,11 +68,12 @@ export class ThreePosteriors {
   async compute() {
     let found;
     try {
-      found = await ask("table", this.table);
+      found = await this.exact(this.table);
     } catch (error) {
       replace(this.answer, h("p", { className: "sentence", role: "alert" }, error.message));
       return;
     }
+    if (!found) return;
     found.p_0.flat().forEach((p, index) => { this.outputs[index].textContent = p.toFixed(3); });
     const step = (name, title, about) => h("section", { className: `law ${name === "mistaken" ? "conditional" : name === "average" ? "denoiser" : "leave_one_out"}` },
       h("h3", {}, h("span", {}, title)), h("p", { className: "small" }, about), bars(rows(found.step[name]), 4));
