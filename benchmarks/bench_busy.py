@@ -26,7 +26,7 @@ HARD = "8..........36......7..9.2...5...7.......457.....1...3...1....68..85...1.
 CASES: dict[str, tuple[str, ...]] = {
     "sample": (*MODULE, "sample", "shakespeare-udm-loo", "--num", "2", "--steps", "128"),
     "solve": (*MODULE, "solve", HARD, "--tries", "16"),
-    "evaluate": (*MODULE, "evaluate", "sudoku4-udm-loo", "--rows", "256"),
+    "evaluate": (*MODULE, "evaluate", "sudoku4-udm-loo", "--sequences", "256"),
     "train": (*MODULE, "train", "--recipe", "sudoku4", "--max-steps", "200"),
     "a loop of plain Python": ("-c", "for _ in range(80_000_000): pass"),  # what is fair on this machine
     "tl.sample": ("-c", "import tokenloom as tl; tl.sample(tl.load('shakespeare-udm-loo'), 4, steps=64)"),

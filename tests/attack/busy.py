@@ -14,8 +14,9 @@ from tests.attack.workspace import Workspace
 
 FACTOR = 5
 LINES = (
-    "sample shakespeare-udm-loo --num 2 --steps 32", "solve 1...............", "evaluate sudoku4-udm-loo --rows 64",
-    "train --recipe sudoku4 --max-steps 40 --out run", "sample sudoku --num 4 --steps 16",
+    "sample shakespeare-udm-loo --num 2 --steps 32", "solve 1...............",
+    "evaluate sudoku4-udm-loo --sequences 64", "train --recipe sudoku4 --max-steps 40 --out run",
+    "sample sudoku --num 4 --steps 16",
     "probe sudoku4-udm-loo --sequences 2 --positions 2 --times 0.5 --out out",
 )  # fmt: skip
 

@@ -51,7 +51,7 @@ ENDLESS = ("--max-steps", "--max-minutes", "--minutes", "--tries", "--run.wandb"
 BASES = {
     "train": f"train {MARKOV} --max-steps 1 --out new",
     "sample": "sample {space}/{run} --num 2 --steps 2",
-    "evaluate": "evaluate {space}/{run} --rows 2 --samples 1 --out out",
+    "evaluate": "evaluate {space}/{run} --sequences 2 --samples 1 --out out",
     "probe": "probe {space}/{run} --sequences 2 --positions 1 --times 0.5 --out out",
     "frontier": "frontier {space}/{judged} --judge {judge} --steps 2 --top-p 1 --num 2 --out out",
     "solve": "solve 12343412214343.. --steps 2 --tries 1",

@@ -18,16 +18,16 @@ from tests.attack.workspace import FRONTIER, TEXTS, Workspace, command, predicte
 
 INPUT = "{space}/data/input.txt"
 LINES = {
-    "evaluate": "evaluate {place} --rows 4 --samples 1 --out out",
-    "evaluate_raw": "evaluate {place} --rows 4 --samples 1 --weights raw --out out",
+    "evaluate": "evaluate {place} --sequences 4 --samples 1 --out out",
+    "evaluate_raw": "evaluate {place} --sequences 4 --samples 1 --weights raw --out out",
     "probe": "probe {place} --sequences 2 --positions 1 --times 0.5 --out out",
     "resume": "train --resume {place} --max-steps 6",
     "again": "train --config {file} --out new --max-steps 2",
     "sweep_again": f"{FRONTIER} --judge {{space}}/causal --out {{place}}",
     "judged_by_run": f"{FRONTIER} --judge {{place}} --out out",
     "judged_by_file": f"{FRONTIER} --judge {{file}} --out out",
-    "evaluate_lm": f"evaluate {{place}} --data {INPUT} --rows 2 --length 16",
-    "evaluate_text": "evaluate {space}/text --data {file} --rows 2 --out out",
+    "evaluate_lm": f"evaluate {{place}} --data {INPUT} --sequences 2 --length 16",
+    "evaluate_text": "evaluate {space}/text --data {file} --sequences 2 --out out",
     "train_text": f"train {TEXTS} --data.path {{file}} --out new --max-steps 1",
     "train_cached": f"train {TEXTS} --data.path {INPUT} --out new --max-steps 2",
     "solve": "solve {file} --steps 2 --tries 1 --json",

@@ -20,7 +20,7 @@ from tokenloom.web.library import Entry
 from tokenloom.web.requests import Encode, Limits
 
 LINES = {
-    "evaluate": "evaluate {place} --rows 4 --samples 1 --out out",
+    "evaluate": "evaluate {place} --sequences 4 --samples 1 --out out",
     "probe": "probe {place} --sequences 2 --positions 1 --times 0.5 --out out",
 }
 USES = ("load", "load", "load", "sample", "sample", "evaluate", "probe", "page")

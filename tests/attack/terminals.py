@@ -21,7 +21,7 @@ LINES = {
     "--version": 0, "--help": 0, "": 2, "train --help": 0, "sample --help": 0, "smaple": 2, "sample {space}/nowhere": 2,
     "sample {space}/text --num 2 --steps 2": 0, "sample {space}/run --num 2 --steps 2 --json": 0,
     "sample {space}/text --prompt \u2603": 2, "solve 12343412214343..": 0, "solve 12343412214343.. --json": 0,
-    "solve 11............ .": 2, "evaluate {space}/run --rows 2 --samples 1": 0, "train --recipe list": 2,
+    "solve 11............ .": 2, "evaluate {space}/run --sequences 2 --samples 1": 0, "train --recipe list": 2,
     "probe {space}/run --sequences 2 --positions 1 --times 0.5 --out out": 0, "sample {space}/run --sampler list": 0,
     f"train {MARKOV} --max-steps 2 --out new": 0, "train --resume {space}/data": 2,
 }  # fmt: skip

@@ -15,7 +15,7 @@ ASCII, C = {"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONUTF8": "0", "LA
     [
         (ASCII, ["--help"], "* sample "),
         (C, ["--help"], "* sample "),
-        (C, ["evaluate", "sudoku4-udm-loo", "--rows", "4", "--samples", "1"], "<= 0."),
+        (C, ["evaluate", "sudoku4-udm-loo", "--sequences", "4", "--samples", "1"], "<= 0."),
     ],
 )
 def test_what_ascii_cannot_show_is_spelt_out(

@@ -33,7 +33,7 @@ def test_help_names_every_command(shell: Shell) -> None:
         (["solve"], ["--sampler", "--tries"]),
         (["play"], ["--port"]),
         (["import"], ["--to", "--family"]),
-        (["evaluate"], ["--rows", "--weights", "--task"]),
+        (["evaluate"], ["--sequences", "--weights", "--task"]),
         (["evaluate", "--tasks", "x"], ["--limit", "--max-gen-toks"]),
         (["evaluate", "run", "--task", "sudoku"], ["--sudoku.count", "--sudoku.samplers"]),
         (["frontier"], ["--judge", "--temperature"]),

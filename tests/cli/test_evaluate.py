@@ -51,7 +51,7 @@ def evaluated(*arguments: str) -> dict[str, Any]:
 
 
 def test_the_figure_is_that_of_nelbo_and_stands_beside_the_entropy(trained: Path, shell: Shell) -> None:
-    printed = shell("evaluate", str(trained), "--rows", "100", "--samples", "2", "--seed", "5").out
+    printed = shell("evaluate", str(trained), "--sequences", "100", "--samples", "2", "--seed", "5").out
     (path,) = (trained / "evaluation").iterdir()
     assert path.name == "likelihood-markov-ema-markov-chain-of-5-tokens.json"
     found = json.loads(path.read_text())
@@ -66,13 +66,13 @@ def test_the_figure_is_that_of_nelbo_and_stands_beside_the_entropy(trained: Path
     assert (origin["model"], origin["weights"], origin["trained_steps"]) == ("markov", "ema", 20)
     assert (origin["process"], origin["predicts"]) == ("Uniform", "LeaveOneOut")
     assert origin["weights_sha256"] == sha256((trained / "model" / "model.safetensors").read_bytes()).hexdigest()
-    assert found["settings"]["rows"] == 100
+    assert found["settings"]["sequences"] == 100
     assert f"≤ {expected}" in printed
     assert f"entropy {data.entropy:.4f}" in printed
 
 
 def test_raw_and_averaged_weights_are_two_rows(trained: Path, shell: Shell) -> None:
-    printed = shell("evaluate", str(trained), "--rows", "50", "--weights", "both", "--out", "here").out
+    printed = shell("evaluate", str(trained), "--sequences", "50", "--weights", "both", "--out", "here").out
     assert all(f"markov ({kind}, step 20)" in printed for kind in ("ema", "raw"))
     ema, raw = (json.loads(path.read_text())["likelihood"]["nats"] for path in Path("here").iterdir())
     assert ema != raw
@@ -80,7 +80,7 @@ def test_raw_and_averaged_weights_are_two_rows(trained: Path, shell: Shell) -> N
 
 def test_text_is_read_with_the_runs_own_tokenizer_and_counted_in_characters(tmp_path: Path) -> None:
     model = text_run(tmp_path, tokenizer="bytes")
-    found = evaluated("run", "--data", "other.txt", "--rows", "0")
+    found = evaluated("run", "--data", "other.txt", "--sequences", "0")
     ids = torch.tensor(list((TEXT * 20).encode()))
     rows = ids[: len(ids) // 16 * 16].view(-1, 16)
     expected = tl.nelbo(model, rows, generator=torch.Generator().manual_seed(0))
@@ -100,7 +100,7 @@ def test_a_language_model_of_hugging_face_goes_through_the_same_table(tmp_path: 
     text_run(tmp_path, "ar")
     tokenizer = build_tokenizer("bpe:290", [TEXT * 40])
     save_causal_lm(Path("lm"), tokenizer, spread=0.0)
-    printed = shell("evaluate", "run", "lm", "--data", "other.txt", "--rows", "0").out
+    printed = shell("evaluate", "run", "lm", "--data", "other.txt", "--sequences", "0").out
     assert "lm (causal language model)" in printed
     found = json.loads(Path("evaluation/likelihood-lm-other.txt.json").read_text())
     size = math.log(tokenizer.vocab_size)
@@ -116,7 +116,7 @@ def test_a_language_model_of_hugging_face_goes_through_the_same_table(tmp_path: 
 def test_only_free_cells_of_a_grid_are_counted(tmp_path: Path) -> None:
     config = resolve(replace(recipe("sudoku4"), out=str(tmp_path / "run")))
     saved(config, tmp_path / "run")
-    found = evaluated("run", "--rows", "10")["likelihood"]
+    found = evaluated("run", "--sequences", "10")["likelihood"]
     assert found["sequences"] == 10
     assert 10 * 4 <= found["tokens"] <= 10 * 12
 
@@ -147,14 +147,15 @@ def test_what_cannot_be_evaluated_gets_a_sentence(trained: Path, tmp_path: Path,
         (["run", "--data", "short.txt"], "has 8 tokens, but one row needs 16"),
         (["run", "--data", "empty.txt"], "empty.txt is empty"),
         (["run", "--data", "wikitxt"], "there is no file, folder or data set wikitxt; did you mean wikitext"),
-        ([markov, "--rows", "5", "--out", "file/here"], "cannot write"),
+        ([markov, "--sequences", "5", "--out", "file/here"], "cannot write"),
     ):
         assert sentence in shell.refusal("evaluate", *arguments)
 
 
 def test_unknown_characters_are_refused_or_dropped_with_a_word(tmp_path: Path, shell: Shell) -> None:
     (tmp_path / "text.txt").write_text("to be or not to \u00e9 \u00df be, that is the question. " * 30)
-    command = ["evaluate", "shakespeare-udm-loo", "--data", str(tmp_path / "text.txt"), "--rows", "2", "--samples", "1"]
+    few = ["--sequences", "2", "--samples", "1"]
+    command = ["evaluate", "shakespeare-udm-loo", "--data", str(tmp_path / "text.txt"), *few]
     assert "evaluate --unknown drop" in shell.refusal(*command)
     said = " ".join(shell(*command, "--unknown", "drop", "--out", str(tmp_path / "out")).out.split())
     assert "60 characters that the tokenizer does not know are dropped from the text" in said
@@ -163,7 +164,7 @@ def test_unknown_characters_are_refused_or_dropped_with_a_word(tmp_path: Path, s
 def test_the_truncated_figure_stands_beside_the_bound_under_its_own_name(
     untrained: Path, shell: Shell, tmp_path: Path
 ) -> None:
-    measured = ["evaluate", str(untrained), "--rows", "16", "--out", str(tmp_path), "--truncated-at"]
+    measured = ["evaluate", str(untrained), "--sequences", "16", "--out", str(tmp_path), "--truncated-at"]
     assert "truncated" in shell(*measured, "0.001").out
     record = json.loads(next(tmp_path.glob("likelihood-*.json")).read_text())
     assert "not a bound" in record["truncated"]["estimator"]

@@ -20,7 +20,7 @@ TORCHRUN = [
     *("--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0"),  # on a free port
 ]
 MODEL = "sudoku4-udm-loo"
-EVALUATE = ("evaluate", MODEL, "--rows", "21")
+EVALUATE = ("evaluate", MODEL, "--sequences", "21")
 SAMPLE = ("sample", MODEL, "--num", "12", "--shard", "3", "--batch", "3", "--steps", "4")
 BOTH = """
 import sys

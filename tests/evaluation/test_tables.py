@@ -104,6 +104,10 @@ def test_figures_that_print_alike_are_both_best() -> None:
     assert [row.figures["one"].best for row in rows_of(tied, "nats")] == [True, True]
 
 
+def test_a_figure_without_another_is_not_the_best() -> None:
+    assert [row.figures["one"].best for row in rows_of(TWO[:1], "nats")] == [False]
+
+
 def test_rows_of_one_method_are_told_apart_by_the_options_that_differ() -> None:
     deep = [entry(name, "udm", 1, {"one": cell(1.0)}, depth=depth, width=8) for name, depth in (("a", 2), ("b", 4))]
     assert [row.labels[-1] for row in rows_of(deep, "nats")] == ["depth=2", "depth=4"]
@@ -124,7 +128,7 @@ def test_one_command_makes_the_table_of_several_runs_data_sets_and_seeds(tmp_pat
     for name, method, seed in (("u1", "udm", 1), ("u2", "udm", 2), ("m1", "mdm", 1)):
         config = tiny(tmp_path / name, method=method, predicts=None, objective=None, run={"seed": seed})
         saved(config, tmp_path / name, 0.2 * seed)
-    runs, few = [str(tmp_path / name) for name in ("u1", "u2", "m1")], ["--rows", "8", "--samples", "1"]
+    runs, few = [str(tmp_path / name) for name in ("u1", "u2", "m1")], ["--sequences", "8", "--samples", "1"]
     out = tmp_path / "here"
     said = shell("evaluate", *runs, *few, "--table", "markdown", "--unit", "nats", "--out", str(out))
     assert said.out == (out / "table.md").read_text()

@@ -90,7 +90,7 @@ def test_commands_take_an_address_where_they_take_a_folder(
     assert f"{PLACE} already holds a run: continue it with --resume {PLACE}, or choose" in shell.refusal(*new)
     assert "nothing is left to do" in shell("train", "--resume", PLACE).err
     assert len(shell.json("sample", PLACE, "--num", "2", "--steps", "4")["tokens"]) == 2
-    shell("evaluate", PLACE, f"{PLACE}/best", "--weights", "both", "--rows", "8")
+    shell("evaluate", PLACE, f"{PLACE}/best", "--weights", "both", "--sequences", "8")
     assert len(list((tmp_path / "runs" / "run" / "evaluation").iterdir())) == 4
     assert [open_run(name).name for name in (PLACE, f"{PLACE}/model", f"{PLACE}/best")] == ["run", "run", "run/best"]
     shell("train", "--from", PLACE, "--max-steps", "1", "--out", str(tmp_path / "more"))

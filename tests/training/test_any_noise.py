@@ -148,7 +148,7 @@ def test_a_command_samples_and_evaluates_one_run_under_several_processes(trained
     for process, sampler in (("masked", "mudm"), ("absorbing", "reaudm"), ("hybrid:p_uniform=0.2", "ancestral")):
         options = ["--num", "2", "--steps", "2", "--process", process, "--sampler", sampler]
         assert torch.tensor(shell.json("sample", str(trained), *options)["tokens"]).shape == (2, 8)
-    shown = shell("evaluate", str(trained), "--process", *NAMES, "--rows", "16", "--samples", "1").out
+    shown = shell("evaluate", str(trained), "--process", *NAMES, "--sequences", "16", "--samples", "1").out
     assert all(f"@{name}" in shown for name in NAMES)
 
 

@@ -59,6 +59,16 @@ def test_a_run_says_what_to_expect_and_is_heard_of_all_the_time(
     assert "mean loss (ce) " in said
 
 
+@pytest.mark.parametrize(("warmup", "warned"), [(200, True), (20, False)])
+def test_a_warm_up_that_outlasts_the_run_is_said(
+    warmup: int, warned: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(reporting, "FIRST_SECONDS", 0.0)
+    train(tiny(tmp_path / "run", max_steps=20, optimiser={"warmup": warmup}), reporter=Reporter())
+    said = capsys.readouterr().err
+    assert ("warm-up of 200 steps is longer than the run, whose learning rate ends at 10% of" in said) == warned
+
+
 def test_a_figure_says_what_it_is_of_in_which_unit_and_of_how_many() -> None:
     figure = Likelihood(20.0, 1.0, 2.5, 0.1, 7, 56, 1, "", False, torch.zeros(7))
     assert (kind(figure), kind(replace(figure, exact=True))) == ("bound", "negative log-likelihood")

@@ -6,7 +6,7 @@ Runs whose configs differ in the training seed alone are one row.  Of the figure
 
 so s is the standard deviation between trainings (the noise of each estimate included), not the error of m.  One run
 says nothing of other seeds: for n = 1, s is the standard error of its estimate.  The error of a perplexity e^f is
-e^f times that of f, to first order.  The lowest m of a column is bold, unless its rows were scored on different tokens.
+e^f times that of f, to first order.  The lowest m of several is bold, unless they were scored on different tokens.
 """
 
 import csv
@@ -79,7 +79,7 @@ def rows_of(entries: Sequence[Entry], unit: Unit) -> list[Row]:
     found = [_figures(group, unit) for group in groups]
     for column in dict.fromkeys(name for row in found for name in row):
         shown = {key: round(row[column].mean, DIGITS[unit]) for key, row in enumerate(found) if column in row}
-        if comparable(entries, column, unit):
+        if len(shown) > 1 and comparable(entries, column, unit):
             for key in (key for key, value in shown.items() if value == min(shown.values())):
                 found[key][column] = replace(found[key][column], best=True)
     named = [tuple(entry.name for entry in group) for group in groups]

@@ -27,9 +27,9 @@ Progress = Callable[[float], object]  # is called with the share of the work tha
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of a measurement: how many rows and times, and how text is read."""
+    """Settings of a measurement: how many sequences and times, and how text is read."""
 
-    rows: int = 512
+    sequences: int = 512
     """Held-out sequences, evenly spread; 0 for all."""
     samples: int = 4
     """Times per sequence; more sequences help more than more times."""
@@ -46,7 +46,7 @@ class Settings:
     """Tokens per row for language models; by default that of the first run."""
 
     def __post_init__(self) -> None:
-        check_least(self, rows=0, samples=1, batch=1)
+        check_least(self, sequences=0, samples=1, batch=1)
         if self.truncated_at is not None:
             check_truncation(self.truncated_at)
 
@@ -83,7 +83,7 @@ class Cell:
 def score_run(run: Run, workers: Workers, source: str | None, settings: Settings, on_progress: Progress) -> Cell:
     """Score a run on its own or other held-out data; several processes share the rows."""
     data = held_out(run, source, settings.reading)
-    x_0, given = data.draw(settings.rows or None, starting_at(settings.seed))
+    x_0, given = data.draw(settings.sequences or None, starting_at(settings.seed))
 
     def measured(truncated_at: float | None = None) -> Likelihood:
         how = (settings.samples, settings.times, starting_at(settings.seed), settings.batch, given)
@@ -104,7 +104,7 @@ def score_language_model(model: CausalLM, source: str | None, settings: Settings
     tokenizer = Subwords(model.tokenizer.backend_tokenizer.to_str())
     length = min(settings.length or 1024, model.context - 1)
     data = text_rows(source, tokenizer, length, settings.reading)
-    x_0, _ = data.draw(settings.rows or None, starting_at(settings.seed))
+    x_0, _ = data.draw(settings.sequences or None, starting_at(settings.seed))
     start = [] if model.end is None else [model.end]
     values = model.token_nats([start + row for row in x_0.tolist()], on_progress)
     nats = torch.stack([row.sum() for row in values])

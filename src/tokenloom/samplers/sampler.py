@@ -24,7 +24,7 @@ from tokenloom.samplers.run import OnStep, Run, Samples
 from tokenloom.samplers.stopping import Until
 from tokenloom.state import Noisy
 from tokenloom.support.typed import check_type, checked
-from tokenloom.support.words import nearest
+from tokenloom.support.words import counted, nearest
 from tokenloom.types import Tokens
 
 Grid = str | Sequence[float] | Float[Tensor, "times"]
@@ -172,8 +172,8 @@ class Sampler(Truncation):
         extra = 0 if self.corrector is None else self.corrector.evaluations
         if extra and self.steps < 2 + extra:
             raise ValueError(
-                f"{extra} corrector steps act between two steps of the sampler, which takes at least {2 + extra} "
-                f"evaluations, got steps={self.steps}; allow more, or correct less"
+                f"the corrector takes up to {counted(extra, 'evaluation')} between two steps, so a run needs at least "
+                f"{2 + extra}, got steps={self.steps}; allow more, or correct less"
             )
         return (self.steps + extra) // (1 + extra)
 

@@ -82,6 +82,11 @@ class Reporter:
             f"in {_duration((end - step) * seconds)}, and a validation at step {following:,} "
             f"in {_duration((following - step) * seconds)}"
         )
+        if end < (warmup := self._config.optimiser.warmup):
+            self.say(
+                f"the warm-up of {warmup:,} steps is longer than the run, whose learning rate ends at "
+                f"{end / warmup:.0%} of --optimiser.lr; lower --optimiser.warmup"
+            )
 
     def validated(
         self, step: int, figures: Mapping[str, Likelihood], entropy: float | None, characters: float | None = None
