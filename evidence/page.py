@@ -16,8 +16,9 @@ perfect judge. All networks of a comparison have the same number of optimiser st
 compared seed by seed on the same rows and noise: 8 seeds on the chain, 5 on text, which is TinyStories in 2,048 tokens,
 and 5 on Sudoku. On chain and text every method has the better of two learning rates, which a pilot on another seed
 chose, and the same network, to which it adds what it needs. Samplers are compared at equal network evaluations, which
-are counted. The criteria were written before the runs (those of C1 to C3 in 304c71f, the others in d00d074);
-`evidence/claims` has them, `evidence/results` every figure. C1 to C7 are the paper's claims, C8 to C13 our own.
+are counted. The criteria (`evidence/claims`) were written before the runs: commit 777e9a0 has them before any run on
+text, Sudoku and long sequences, and together with the results of the chain. `evidence/results` has every figure. C1 to
+C7 are the paper's claims, C8 to C13 our own.
 """
 
 COMMAND = """\
