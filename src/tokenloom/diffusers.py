@@ -30,7 +30,7 @@ KINDS: dict[str, type[OverTokens]] = {"denoiser": Denoiser, "leave-one-out": Lea
 
 @dataclass
 class TokenloomSchedulerOutput(BaseOutput):
-    """What a step gives back to the pipeline."""
+    """The outcome of a step, for the pipeline."""
 
     prev_sample: Tokens
     """The canvas after the step."""

@@ -9,7 +9,7 @@ import pytest
 from tests.data.helpers import STORIES, TEXT, load, shared
 from tokenloom.data.packing import encode_documents
 from tokenloom.models.tokenizer import Bytes, Characters, Subwords, cut_at_spaces
-from tokenloom.models.tokenizer_sources import build_tokenizer, load_tokenizer, tokenizer_from_json
+from tokenloom.models.tokenizer_sources import build_tokenizer, load_tokenizer, suitable_size, tokenizer_from_json
 
 
 @pytest.mark.parametrize("kind", ["characters", "bytes", "bpe:300"])
@@ -50,6 +50,23 @@ def test_text_of_several_documents_has_an_end(kind: str) -> None:
     a, b = several.encode("ab")
     for row, text in (([end, a, b, end, b], "ab"), ([a, end, end], "a"), ([a, b], "ab"), ([end, end], "")):
         assert several.decode(several.until_end(row)) == text
+
+
+@pytest.mark.parametrize(
+    ("characters", "size"), [(0, 512), (500_000, 512), (1_100_000, 1024), (2_600_000, 2048), (10**8, 4096)]
+)
+def test_a_vocabulary_suits_the_size_of_its_text(characters: int, size: int) -> None:
+    document, whole = "a" * 50_000, characters // 50_000
+    chosen, texts = suitable_size(document for _ in range(whole))
+    assert chosen == size
+    assert sum(1 for _ in texts) == whole  # nothing of the text is lost
+
+
+def test_bpe_without_a_number_is_the_one_that_suits_the_text() -> None:
+    pytest.importorskip("tokenizers")
+    text = [" ".join(f"{number:x}" for number in range(5000))]
+    assert build_tokenizer("bpe", text).identity == build_tokenizer("bpe:512", text).identity
+    assert build_tokenizer("bpe", text).vocab_size == 512
 
 
 def test_subwords_have_their_vocabulary() -> None:

@@ -13,7 +13,7 @@ def read_given(
 ) -> list[tuple[Cells, int | None]]:
     """Return the cells of each prompt or template with the length of its sequences; of neither, one without cells.
 
-    A template of text is as long as it is, unless the user asks for a `length`.
+    A template of text keeps its own length, unless the user asks for a `length`.
     """
     if prompts and templates:
         raise ValueError("give --prompt or --infill, not both")

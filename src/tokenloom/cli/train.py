@@ -83,7 +83,10 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
 
 
 def _default(args: Sequence[str]) -> TrainConfig:
-    """Read --resume, else --config, else --from, else --recipe ahead, so that their values show as defaults."""
+    """Read --resume, else --config, else --from, else --recipe ahead, so that their values show as defaults.
+
+    Without any of them a --data.path is text of the user's own.
+    """
     if (run := read_ahead(args, "--resume")) is not None:
         return run_config(run)
     if (file := read_ahead(args, "--config")) is not None:
@@ -91,7 +94,8 @@ def _default(args: Sequence[str]) -> TrainConfig:
     elif (model := read_ahead(args, "--from")) is not None:
         config = settings_from(model)
     else:
-        config = recipe(read_ahead(args, "--recipe") or "markov")
+        own_text = read_ahead(args, "--data.path") is not None
+        config = recipe(read_ahead(args, "--recipe") or ("text" if own_text else "markov"))
     for part in ("data", "network"):
         kind, before = read_ahead(args, f"--{part}.kind"), getattr(config, part)
         if kind is not None and kind != before.kind:  # options of another kind keep what the two have in common

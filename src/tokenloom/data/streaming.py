@@ -16,7 +16,7 @@ from tokenloom.support.files import replacing
 
 @dataclass(frozen=True)
 class FarFile:
-    """A file that is read as far as it is asked for, in the place of a path."""
+    """A file that is read only as far as needed, in the place of a path."""
 
     fs: Any
     path: str

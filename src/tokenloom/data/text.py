@@ -45,7 +45,8 @@ class TextSource(Source):
     length: int = 128
     """Tokens per sequence."""
     tokenizer: str = "characters"
-    """characters, bytes, bpe:N, a tokenizer.json, a folder with a vocabulary, or a Hub name."""
+    """characters, bytes, bpe:N, bpe (512 to 4,096 tokens, as suits the size of the text), a tokenizer.json, a folder
+    with a vocabulary, or a Hub name."""
     packing: Packing = "wrap"
     """The way in which text becomes rows of fixed length."""
     detokeniser: Detokeniser = "none"
@@ -75,7 +76,7 @@ class TextSource(Source):
 
     @property
     def _crops(self) -> bool:
-        """Whether rows are cropped, by the option or by the name of the data."""
+        """True if rows are cropped, by the option or by the name of the data."""
         crop = self.crop or (self.path is not None and is_hub(self.path) and HUB[self.path].crop)
         if crop and self.packing != "wrap":
             raise ValueError(f"--data.crop cuts rows anywhere, which --data.packing {self.packing} does not; use wrap")
@@ -145,7 +146,7 @@ def token_rows(corpus: Corpus, tokenizer: Tokenizer, packing: Packing, length: i
 
 def _tokenizer(kind: str, corpus: Corpus, directory: Path) -> Tokenizer:
     """Return a tokenizer; one that is learned from the text is learned once and cached."""
-    if kind != "characters" and not kind.startswith("bpe:"):
+    if kind.partition(":")[0] not in ("characters", "bpe"):
         return build_tokenizer(kind, corpus.read())
     path = directory / f"{digest(FORMAT, kind, corpus.key)}.tokenizer.json"
     try:

@@ -34,7 +34,7 @@ class Settings:
     samples: int = 4
     """Times per sequence; more sequences help more than more times."""
     times: Times = "stratified"
-    """The times, spread evenly over [0, 1]: each shifted at random by itself, or (antithetic) all by the same."""
+    """The times, spread evenly over [0, 1]: each shifted at random on its own, or (antithetic) all alike."""
     batch: int = 64
     """Rows per network call."""
     seed: int = 0

@@ -43,5 +43,5 @@ def _compiled(backend: str) -> Callable[..., Any]:
 
 
 def run(module: Any, method: str | None, *arguments: Tensor, **options: Tensor) -> Any:
-    """Call a method of a module, or the module itself, as it is."""
+    """Call a method of a module, or the module itself."""
     return (module if method is None else getattr(module, method))(*arguments, **options)

@@ -2,9 +2,10 @@
 
 import difflib
 import json
+import math
 import re
 from collections.abc import Iterable
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,14 @@ from tokenloom.support.hub import hub_or_cache
 from tokenloom.support.reading import parse_json, read_json, read_text
 from tokenloom.support.words import nearest
 
-KINDS = ("characters", "bytes", "bpe:N")
+KINDS = ("characters", "bytes", "bpe", "bpe:N")
 FILES = ("tokenizer.json", "*vocab.json", "*vocab.txt")  # patterns of the files that hold the tokenizer of a folder
 HUB_NAME = r"\w[\w.-]*(/[\w.-]+)?"
 HUB_EXAMPLES = ("gpt2", "bert-base-uncased")
 BERT_SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 SMALLEST_BPE = 257  # the bytes and the end of text
+SUITABLE = (9, 12)  # the powers of two that `bpe` chooses from: 512 to 4,096 tokens
+PER_TOKEN = 1000  # characters of the text for each
 
 
 def tokenizer_from_json(text: str) -> Tokenizer:
@@ -101,8 +104,23 @@ def _wordpiece(vocabulary: Path) -> Tokenizer:
     return Subwords(tokenizer.to_str())
 
 
+def suitable_size(texts: Iterable[str]) -> tuple[int, Iterable[str]]:
+    """Return the tokens of a BPE that suits the texts, one per thousand characters, and the texts to learn it from."""
+    rest, read, count = iter(texts), list[str](), 0
+    for text in rest:
+        read.append(text)
+        count += len(text)
+        if count > PER_TOKEN << SUITABLE[1]:
+            break
+    power = round(math.log2(max(1.0, count / PER_TOKEN)))
+    return 1 << min(max(power, SUITABLE[0]), SUITABLE[1]), chain(read, rest)
+
+
 def _train_byte_pairs(kind: str, texts: Iterable[str]) -> Tokenizer:
     size = kind.removeprefix("bpe:")
+    if kind == "bpe":
+        chosen, texts = suitable_size(texts)
+        size = str(chosen)
     if not size.isdecimal() or int(size) < SMALLEST_BPE:
         raise ValueError(f"bpe:N needs a whole number N of at least {SMALLEST_BPE} tokens, got {kind}")
     library = optional("tokenizers", "text")
@@ -140,7 +158,7 @@ def build_tokenizer(kind: str, texts: Iterable[str]) -> Tokenizer:
         return Characters("".join(sorted(alphabet)), ends=documents > 1)
     if kind == "bytes":
         return Bytes(ends=len(list(islice(texts, 2))) > 1)
-    if kind.startswith("bpe:"):
+    if kind.partition(":")[0] == "bpe":
         return _train_byte_pairs(kind, texts)
     if is_address(kind) or Path(kind).exists():
         return load_tokenizer(local(kind, depth=1))

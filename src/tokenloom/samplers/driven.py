@@ -65,7 +65,7 @@ def _evaluated_elsewhere(tokens: Tokens, time: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Memory:
-    """What a predictor remembers between two steps, and the tokens that it left."""
+    """The memory of a predictor between two steps, and the tokens that it left."""
 
     index: int
     """The step that comes next."""

@@ -27,7 +27,7 @@ from tokenloom.types import Flags, Logits, PerPosition, PerRow, Tokens
 
 @dataclass(frozen=True)
 class Offer:
-    """What the model says of some rows at one evaluation."""
+    """The predictions for some rows at one evaluation."""
 
     rows: Int[Tensor, "rows"]
     """Their numbers in the batch."""

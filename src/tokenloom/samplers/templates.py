@@ -14,7 +14,7 @@ Cells = list[int | None]
 
 
 def template_cells(tokenizer: Tokenizer, template: str) -> Cells:
-    """Return the tokens of a template and its blanks; what stands between two blanks is tokenised by itself."""
+    """Return the tokens of a template and its blanks; text between two blanks is tokenised on its own."""
     cells: Cells = []
     for number, part in enumerate(template.split(BLANK)):
         cells += ([None] if number else []) + (list(tokenizer.encode(part)) if part else [])

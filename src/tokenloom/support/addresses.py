@@ -25,14 +25,14 @@ SEALS = ("manifest.json", "config.json")
 """Files that hold the checksums of those beside them."""
 WAITING = re.compile(r"\.([0-9a-f]{64})\.([^.].*)")
 READ_TIMES = ("time", "atime")
-"""What some file systems call the time of the last reading, which is no change."""
+"""Names that some file systems give to the time of the last reading, which changes nothing."""
 TRIES = 3
 Listing = dict[str, dict[str, Any]]
 """What fsspec knows of each file, by its path below the address."""
 
 
 class ChangedError(Exception):
-    """What is at an address changed while it was read."""
+    """Raised if the content of an address changed while it was read."""
 
 
 def is_address(name: object) -> TypeGuard[str]:
@@ -41,12 +41,12 @@ def is_address(name: object) -> TypeGuard[str]:
 
 
 def local(name: str | Path, depth: int | None = None) -> Path:
-    """Return a path as it is, and for an address its copy, of so many levels."""
+    """Return a path unchanged, and for an address its copy, of so many levels."""
     return fetched(name, depth) if is_address(name) else Path(name)
 
 
 def workplace(name: str) -> Path:
-    """Return a path as it is, and for an address the folder in which a run is trained."""
+    """Return a path unchanged, and for an address the folder in which a run is trained."""
     plain = name.rstrip("/")
     return default_cache() / "runs" / _key(plain) / _last(plain) if is_address(name) else Path(name)
 

@@ -40,6 +40,12 @@ def markov() -> TrainConfig:
     return TrainConfig(max_minutes=3, optimiser=SMALL)
 
 
+@RECIPES.register("text")
+def text() -> TrainConfig:
+    """Any text in subwords, with a vocabulary that suits its size and a network that suits the time and the machine."""
+    return replace(chars(), method="mdm", data=TextSource(length=128, tokenizer="bpe"))
+
+
 @RECIPES.register("chars")
 def chars() -> TrainConfig:
     """The characters of any text, with a network that suits the time and the machine."""

@@ -47,7 +47,7 @@ def _axis(text: str) -> tuple[str, list[str]]:
 
 
 def _value(text: str) -> Any:
-    """Return a number, true, false or null as JSON reads it, and any other text as it is."""
+    """Return a number, true, false or null as JSON reads it, and any other text unchanged."""
     try:
         return json.loads(text)
     except ValueError:

@@ -43,7 +43,7 @@ def locate(name: str | Path) -> Path:
 
 
 def located(name: str | Path) -> Path:
-    """Return any path as it is, and for an address the copy of its model."""
+    """Return a path unchanged, and for an address the copy of its model."""
     return locate(name) if is_address(name) else Path(name)
 
 

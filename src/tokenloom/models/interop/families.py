@@ -59,7 +59,7 @@ SIZES = {
 
 @dataclass(frozen=True)
 class Plan:
-    """What no tensor says: the process, the posterior and `why` it is that one, the `clock` (options of the `DiT`)."""
+    """Facts that no tensor tells: the process, the posterior and `why`, the `clock` (options of the `DiT`)."""
 
     family: str
     process: Process
