@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -17,6 +17,7 @@ from tests.training.helpers import awake
 from tokenloom.cells import PROCESSES
 from tokenloom.couplings import COUPLINGS
 from tokenloom.models.store import seal
+from tokenloom.models.tensors import read_tensors
 from tokenloom.models.tokenizer_sources import build_tokenizer
 from tokenloom.nn.base import NETWORKS, Task
 from tokenloom.nn.hugging_face import Pretrained
@@ -156,6 +157,22 @@ def test_a_text_model_keeps_its_tokenizer_and_all_that_is_known_of_it(kind: str,
     assert loaded.decode(torch.tensor([loaded.encode("a cab")])) == ["a cab"]
     stored = json.loads((tmp_path / "first" / "config.json").read_text())["about"]
     assert stored["licence"] == "MIT"
+
+
+def test_weights_that_are_numbers_of_half_the_size_are_stored_as_such_and_come_back(tmp_path: Path) -> None:
+    model = awake(small_model())
+    weights = cast(tl.nn.DiT, model.network).state_dict()
+    for weight in weights.values():
+        weight.copy_(weight.half())
+    assert_saved_again_is_the_same(model, tmp_path / "rounded")
+    kept = read_tensors(tmp_path / "rounded" / "first" / "model.safetensors")
+    assert {kept[name].dtype for name in weights} == {torch.float16}
+    for number in (1e-9, 1e9, 1 + 2**-12, torch.nan):
+        next(iter(weights.values())).view(-1)[0] = number
+        model.save(tmp_path / "not")
+        kept = read_tensors(tmp_path / "not" / "model.safetensors")
+        assert all(torch.equal(kept[name], weights[name]) or number != number for name in weights)
+        assert {kept[name].dtype for name in weights} == {torch.float32}
 
 
 def test_what_is_not_a_number_is_stored_as_json_that_every_reader_accepts(tmp_path: Path) -> None:

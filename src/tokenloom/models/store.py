@@ -28,7 +28,7 @@ from tokenloom.couplings import COUPLINGS
 from tokenloom.models.bundled import locate, suggestion, without_process
 from tokenloom.models.model import DiffusionModel
 from tokenloom.models.network import unwrapped
-from tokenloom.models.tensors import Budget, check_tensors, read_tensors
+from tokenloom.models.tensors import Budget, check_tensors, halved, read_tensors
 from tokenloom.models.tokenizer_sources import tokenizer_from_json
 from tokenloom.models.unseen import alike
 from tokenloom.nn.base import NETWORKS, Network
@@ -72,7 +72,7 @@ def save_model(model: DiffusionModel, folder: str | Path, weights: dict[str, Ten
             raise ValueError(f"only a registered {registry.kind} can be saved, got {type(part).__name__}; register it")
     check_replaceable(folder)
     options = {name: value for name, value in vars(process.noise).items() if isinstance(value, Tensor)}
-    tensors = {**(network.state_dict() if weights is None else weights)}
+    tensors = halved(network.state_dict() if weights is None else weights)
     tensors |= {CONSTANT + name: value for name, value in network.constants().items()}
     tensors |= {PROCESS + name: value for name, value in options.items()}
     tensors = {name: value.contiguous() for name, value in tensors.items()}

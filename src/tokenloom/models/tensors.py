@@ -31,6 +31,13 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
         raise ValueError(f"{path.name} is not a safetensors file: {error}") from error
 
 
+def halved(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return float32 weights as float16 if not one number of them changes, as in a model that was rounded; else all."""
+    if all(value.dtype == torch.float32 and torch.equal(value.half().float(), value) for value in weights.values()):
+        return {name: value.half() for name, value in weights.items()}
+    return dict(weights)
+
+
 def check_tensors(expected: Mapping[str, Tensor], found: Mapping[str, Tensor], what: str = "the weights") -> None:
     """Raise unless names, shapes and kinds of numbers agree; any floating-point type may replace another."""
     for name in (*expected, *found):
