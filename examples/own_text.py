@@ -1,6 +1,6 @@
 """Your own text with your own vocabulary: from a file to rows of tokens, a small network, and a sample with a prompt.
 
-The command line does the same at full length: tokenloom train --recipe chars --data.path my_text.txt
+The command line does the same at full length: tokenloom train --data.path my_text.txt
 """
 
 from pathlib import Path

@@ -52,6 +52,14 @@ def test_help_shows_the_options_of_what_the_arguments_name_each_with_a_text(
         assert [word for word in before if not word.endswith(".")] == []
 
 
+def test_a_path_without_a_recipe_is_text_of_ones_own(shell: Shell) -> None:
+    own = printed(shell, "train", "--data.path", "my_text.txt")
+    assert "(default: text)" in own
+    assert "(default: bpe)" in own
+    assert "(default: text)" not in printed(shell, "train", "--data.path", "mine.csv", "--data.kind", "sudoku")
+    assert "(default: chars)" in printed(shell, "train", "--data.path", "my_text.txt", "--recipe", "chars")
+
+
 def test_the_options_of_a_command_are_not_read_ahead_by_another(shell: Shell) -> None:
     """Neither is a task asked for by name, nor a run opened, for a command that has no such option."""
     for command, option in (("train", "--task"), ("sample", "--resume"), ("probe", "--config")):

@@ -146,6 +146,7 @@ MARKOV, GRIDS = ["--recipe", "markov"], ["--recipe", "sudoku9"]
         ([*MARKOV, "--network.kind", "dti"], "there is no network 'dti'; did you mean dit"),
         ([*MARKOV, "--data.kind", "txt"], "there is no kind of data 'txt'; did you mean text"),
         (["--recipe", "chars"], "text needs --data.path"),
+        (["--recipe", "text"], "text needs --data.path"),
         ([*MARKOV, "--data.rows", "1000000000000"], "1000000000000 rows of 32 tokens needs about 256,000.0 GB"),
         (["--resume", "nowhere"], "nowhere is not a run to resume: it holds no config.json"),
         ([*GRIDS, "--network.heads", "7"], "width must be an even multiple of heads, got width 96 and heads 7"),

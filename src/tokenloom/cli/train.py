@@ -94,7 +94,7 @@ def _default(args: Sequence[str]) -> TrainConfig:
     elif (model := read_ahead(args, "--from")) is not None:
         config = settings_from(model)
     else:
-        own_text = read_ahead(args, "--data.path") is not None
+        own_text = read_ahead(args, "--data.path") is not None and read_ahead(args, "--data.kind") in (None, "text")
         config = recipe(read_ahead(args, "--recipe") or ("text" if own_text else "markov"))
     for part in ("data", "network"):
         kind, before = read_ahead(args, f"--{part}.kind"), getattr(config, part)

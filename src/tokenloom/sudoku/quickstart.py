@@ -141,6 +141,6 @@ def print_next(console: Console, out: Path) -> None:
         ("your own Sudoku", 'solve "81 characters, . for a blank"'),
         ("watch a small grid denoise", f"sample {out / 'udm'} --num 1 --steps 32 --watch"),
         ("another method, beside the exact entropy", "train --recipe markov --method audm --max-minutes 3"),
-        ("your own text", "train --recipe chars --method mdm --data.path my_text.txt"),
+        ("your own text", "train --data.path my_text.txt"),
     ):
         console.print(f"  {what:42} [cyan]{program} {command}[/]", highlight=False, soft_wrap=True)

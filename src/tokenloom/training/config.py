@@ -124,7 +124,7 @@ class TrainConfig:
     """A whole run."""
 
     recipe: str = "markov"
-    """A named starting point, such as sudoku4, sudoku9, markov, chars, digits, lm1b or owt."""
+    """A named starting point, such as text, chars, sudoku4, sudoku9, markov, digits, lm1b or owt."""
     method: str = "udm"
     """The process to train under: udm, mdm, max-coupling, audm, ar or another registered one; name:option=value."""
     predicts: Predicts | None = None
