@@ -16,6 +16,7 @@ from functools import cached_property
 
 import torch
 import torch.nn.functional as F
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from tokenloom.nn.base import NETWORKS, Hidden
@@ -114,6 +115,6 @@ class BidirectionalLM(Pretrained):
         return shifted(features, first is not None) if self.config.shift else features
 
 
-def shifted(outputs: Hidden, framed: bool) -> Hidden:
+def shifted(outputs: Float[Tensor, "batch shown width"], framed: bool) -> Hidden:
     """Move outputs one position on; without a first token before the sequence, position 0 repeats its own."""
     return outputs[:, :-1] if framed else torch.cat([outputs[:, :1], outputs[:, :-1]], 1)

@@ -57,13 +57,15 @@ def read_hugging_face(
         config = content.config
     found = known or Large(str(config["model_type"]), config)
     size = PretrainedConfig(found.architecture).vocab_size
+    if known is None:
+        _check_masked_lm(config)
     words = tokenizer_of(named, folder, size)
     vocabulary = read_vocabulary(words, folder, config, size, allow, specials=known is None)
     forbidden = vocabulary.forbidden
     shape: PretrainedConfig
     kind: type[Pretrained]
     if known is None:
-        _check_masked_lm(config, vocabulary)
+        _check_frame(vocabulary)
         kind, shape = MaskedLM, MaskedLMConfig(config, vocabulary.first, vocabulary.last, length=length)
         frame = f"{vocabulary.first} x {vocabulary.last}"
         words = Subwords(words.backend.to_str(), framed=True) if isinstance(words, Subwords) else words
@@ -108,8 +110,8 @@ def _restored(content: Content, network: Network) -> str:
     return f"restored to float32: {file.stat().st_size / 1e6:,.0f} MB in the file, {numbers / 250_000:,.0f} MB now"
 
 
-def _check_masked_lm(config: Config, vocabulary: Vocabulary) -> None:
-    """Raise unless a config is that of a masked language model, and its vocabulary has a frame."""
+def _check_masked_lm(config: Config) -> None:
+    """Raise unless a config is that of a masked language model."""
     kind, names = config["model_type"], optional("transformers", "evaluate").models.auto.modeling_auto
     if config.get("is_encoder_decoder") or config.get("is_decoder"):
         raise ValueError(f"a network of type {kind!r} with a decoder is not a masked language model")
@@ -119,6 +121,10 @@ def _check_masked_lm(config: Config, vocabulary: Vocabulary) -> None:
             if kind in names.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
             else f"a network of type {kind!r} is neither a masked language model nor of a family that is known here"
         )
+
+
+def _check_frame(vocabulary: Vocabulary) -> None:
+    """Raise unless there are tokens to put around a sequence."""
     if vocabulary.first is None or vocabulary.last is None:
         raise ValueError(
             "a masked language model is shown text between two tokens such as [CLS] and [SEP], and the tokenizer "
