@@ -1,12 +1,12 @@
 """Adapters: nothing at first, merged into the weights what they were beside them, and alone in being trained."""
 
-import copy
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
+import tokenloom as tl
 from tests.nn.pretrained import ALL, CAUSAL, K, L, pretrained, tokens
 from tests.training.helpers import awake
 from tokenloom.nn.base import NETWORKS, Task
@@ -14,6 +14,7 @@ from tokenloom.nn.hugging_face import Pretrained
 from tokenloom.nn.language_models import BidirectionalConfig, BidirectionalLM, MaskedLM, MaskedLMConfig
 from tokenloom.nn.lora import PARTS, adapt, adaptable, check_rank, expected, merge, merged_state
 from tokenloom.nn.transformer import TransformerConfig
+from tokenloom.objectives import head_loss
 
 peft = pytest.importorskip("peft", reason="peft is not installed; make test brings it")
 OURS = ("dit", "hollow", "causal")
@@ -118,9 +119,16 @@ def test_a_rank_that_does_not_fit_is_refused(network: str | None, rank: int, sen
         check_rank(nn.Linear(3, 3) if network is None else network_of(network), rank)
 
 
-def test_a_frozen_head_gets_no_gradient_and_changes_no_other() -> None:
-    """Adapters never train the head, whose gradient has the size of the vocabulary times the width."""
-    import tokenloom as tl
+def test_a_frozen_head_costs_no_gradient_and_changes_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Adapters never train the head, whose gradient is a product as large as that of its logits."""
+    products: list[int] = []
+
+    def counted(*arguments: Any) -> Tensor:
+        products.append(1)
+        return added(*arguments)
+
+    added = head_loss._added
+    monkeypatch.setattr(head_loss, "_added", counted)
 
     def gradients(frozen: bool) -> dict[str, Any]:
         torch.manual_seed(0)
@@ -130,9 +138,12 @@ def test_a_frozen_head_gets_no_gradient_and_changes_no_other() -> None:
         x_0, t = torch.arange(8).remainder(5).expand(4, 8), torch.linspace(0.1, 0.9, 4)
         generator = torch.Generator().manual_seed(4)
         tl.training_loss(model, tl.objectives.CrossEntropy(), x_0, t, generator=generator).mean.backward()
-        return {name: copy.copy(parameter.grad) for name, parameter in model.named_parameters()}
+        return {name: parameter.grad for name, parameter in model.named_parameters()}
 
-    whole, without = gradients(False), gradients(True)
+    without = gradients(frozen=True)
+    assert not products
+    whole = gradients(frozen=False)
+    assert products
     assert without.pop("network.head.weight") is None
     assert whole.pop("network.head.weight") is not None
     assert all(torch.equal(value, without[name]) for name, value in whole.items())
