@@ -14,7 +14,7 @@ from evidence.measures import MEASURES
 from evidence.measures.base import opened
 from evidence.runs import Place, Run, is_trained, train_runs
 from evidence.settings import MOST
-from tokenloom.models.store import WEIGHTS
+from tokenloom.models.seals import WEIGHTS
 from tokenloom.support.files import write_json
 from tokenloom.support.reading import file_sum, read_json
 

@@ -14,7 +14,7 @@ import torch
 import tokenloom as tl
 from tests.attack.outcome import WrongError, verdict_of
 from tests.attack.workspace import command
-from tokenloom.models.store import CONFIG, SUMS, WEIGHTS, seal
+from tokenloom.models.seals import CONFIG, SUMS, WEIGHTS, seal
 from tokenloom.web.describe import describe
 from tokenloom.web.library import Entry
 from tokenloom.web.requests import Encode, Limits

@@ -16,7 +16,8 @@ from safetensors.torch import load_file, save_file
 
 import tokenloom as tl
 from tests.models.test_store import FILES, Config, small_model
-from tokenloom.models.store import load_model, seal
+from tokenloom.models.seals import seal
+from tokenloom.models.store import load_model
 from tokenloom.models.tokenizer import Characters
 
 Tensors = dict[str, torch.Tensor]

@@ -16,7 +16,7 @@ from tests.killing import kills
 from tests.training.helpers import awake
 from tokenloom.cells import PROCESSES
 from tokenloom.couplings import COUPLINGS
-from tokenloom.models.store import seal
+from tokenloom.models.seals import seal
 from tokenloom.models.tensors import read_tensors
 from tokenloom.models.tokenizer_sources import build_tokenizer
 from tokenloom.nn.base import NETWORKS, Task

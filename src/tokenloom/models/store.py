@@ -4,13 +4,12 @@ The config has a format number and names every part as its registry does: noise,
 the network predicts, the network and its sizes.  With them go the tokenizer and all that is known `about` the model.
 Tensors among the options (the `pi` of a noise) and the constants of a network lie beside the weights.
 
-    "sha256": {"model.safetensors": of the file's bytes, "config.json": of the rest as JSON with sorted keys}
-
-Both checksums are checked first, then names and shapes, and only then is anything built.  So a flipped bit, a file of
-another model and a config that was edited are refused: load the model, change it with `describe`, and save it again.
+Both files are sealed by checksums (`seals.py`), which are checked first, then names and shapes, and only then is
+anything built.  So a flipped bit, a file of another model and a config that was edited are refused: load the model,
+change it with `describe`, and save it again.  A folder may hold what is added to another model (`adapter.py`), which is
+loaded first.
 """
 
-import hashlib
 import json
 import os
 import shutil
@@ -25,13 +24,16 @@ from torch import Tensor
 
 from tokenloom.cells import PROCESSES
 from tokenloom.couplings import COUPLINGS
+from tokenloom.models.adapter import BASE, Adapter, check_base, find_base
 from tokenloom.models.bundled import locate, suggestion, without_process
 from tokenloom.models.model import DiffusionModel
 from tokenloom.models.network import unwrapped
+from tokenloom.models.seals import CONFIG, SUMS, WEIGHTS, check_seal, seal, stored_config
 from tokenloom.models.tensors import Budget, check_tensors, halved, read_tensors
 from tokenloom.models.tokenizer_sources import tokenizer_from_json
 from tokenloom.models.unseen import alike
 from tokenloom.nn.base import NETWORKS, Network
+from tokenloom.nn.lora import expected, merge, merged_state
 from tokenloom.noise import NOISES
 from tokenloom.posteriors import REPRESENTATIONS
 from tokenloom.process import Process
@@ -39,26 +41,32 @@ from tokenloom.schedules import SCHEDULES, Schedule
 from tokenloom.support.about import About
 from tokenloom.support.addresses import is_address, listing
 from tokenloom.support.files import check_ours, check_parts, json_text, recover, replacing
-from tokenloom.support.reading import file_sum, kind_of, parse_json, read_json
+from tokenloom.support.reading import kind_of, parse_json, read_json
 from tokenloom.support.registry import build
 from tokenloom.support.uploads import upload
 from tokenloom.support.words import nearest
 
 FORMAT, OLDEST = 3, 2
-CONFIG, WEIGHTS, SUMS = "config.json", "model.safetensors", "sha256"
 KEYS = ("format", "process", "schedule", "predicts", "network", "tokenizer", "about", SUMS)
+ADAPTER = "adapter"  # a key that only a model has which is added to another
 PROCESS, CONSTANT = "process.", "constant."  # prefixes of tensors that are not weights
 
 
-def save_model(model: DiffusionModel, folder: str | Path, weights: dict[str, Tensor] | None = None) -> None:
-    """Write a model whose network is registered to a folder or an address.
+def save_model(
+    model: DiffusionModel,
+    folder: str | Path,
+    weights: dict[str, Tensor] | None = None,
+    adapter: Adapter | None = None,
+) -> None:
+    """Write a model whose network is registered to a folder or an address; layers of peft in it are merged.
 
-    `weights` replace those of a network that holds only parts of them.
+    `weights` replace those of a network that holds only parts of them.  With `adapter` they are what it adds to its
+    base, and nothing else is written.
     """
     if is_address(folder):
         check_replaceable(folder)
         with TemporaryDirectory() as place:
-            save_model(model, f"{place}/model", weights)
+            save_model(model, f"{place}/model", weights, adapter)
             upload(Path(place) / "model", folder)
         return
     network, process, folder = unwrapped(model.network), model.process, Path(folder)
@@ -72,8 +80,9 @@ def save_model(model: DiffusionModel, folder: str | Path, weights: dict[str, Ten
             raise ValueError(f"only a registered {registry.kind} can be saved, got {type(part).__name__}; register it")
     check_replaceable(folder)
     options = {name: value for name, value in vars(process.noise).items() if isinstance(value, Tensor)}
-    tensors = halved(network.state_dict() if weights is None else weights)
-    tensors |= {CONSTANT + name: value for name, value in network.constants().items()}
+    tensors = halved(merged_state(network) if weights is None else weights)
+    if adapter is None:
+        tensors |= {CONSTANT + name: value for name, value in network.constants().items()}
     tensors |= {PROCESS + name: value for name, value in options.items()}
     tensors = {name: value.contiguous() for name, value in tensors.items()}
     config = {
@@ -84,14 +93,14 @@ def save_model(model: DiffusionModel, folder: str | Path, weights: dict[str, Ten
         },
         "schedule": SCHEDULES.record(process.schedule),
         "predicts": next(name for name, kind in REPRESENTATIONS.items() if kind is model.predicts),
-        "network": {"name": network.name} | asdict(network.config),
+        "network": network_record(network),
         "tokenizer": None if model.tokenizer is None else json.loads(model.tokenizer.to_json()),
         "about": model.about.to_json(),
-    }
+    } | ({} if adapter is None else {ADAPTER: asdict(adapter)})
     try:
         with replacing(folder, "what was there is unchanged") as partial:
             partial.mkdir()
-            save_file(tensors, partial / WEIGHTS)
+            save_file(tensors, partial / WEIGHTS, None if adapter is None else {BASE: adapter.sha256})
             sealed = seal(parse_json(json_text(config)), partial / WEIGHTS)  # of the config as it will be read
             (partial / CONFIG).write_text(json_text(sealed), encoding="utf-8")
             shutil.copymode(partial / CONFIG, partial / WEIGHTS)  # safetensors writes for the owner alone
@@ -111,11 +120,14 @@ def check_replaceable(folder: str | Path) -> None:
     check_ours(folder, (CONFIG, WEIGHTS), "a model", "save to a new folder")
 
 
-def load_model(folder: str | Path) -> DiffusionModel:
-    """Read a model from its folder, its run or its bundled name, or raise a sentence about what is missing or wrong."""
+def load_model(folder: str | Path, weights: dict[str, Tensor] | None = None) -> DiffusionModel:
+    """Read a model from its folder, its run or its bundled name, or raise a sentence about what is missing or wrong.
+
+    `weights` replace those of the file.  What is added to another model is merged into it.
+    """
     name, process = without_process(folder)
     if process is not None:
-        return under(load_model(name), process)
+        return under(load_model(name, weights), process)
     root = locate(folder)
     in_run = kind_of(root / "model") == "a folder" and not os.path.lexists(root / WEIGHTS)
     given, folder = folder, model_folder(root) or (root / "model" if in_run else root)
@@ -128,7 +140,7 @@ def load_model(folder: str | Path) -> DiffusionModel:
         config = read_json(folder / CONFIG)
         _check_format(config)
         check_seal(config, folder / WEIGHTS)
-        return _built(config, read_tensors(folder / WEIGHTS))
+        return _built(config, read_tensors(folder / WEIGHTS) | (weights or {}), folder)
     except ValueError as error:
         raise ValueError(foreign(folder) or f"the model in {folder} cannot be read: {error}") from error
 
@@ -150,27 +162,6 @@ def outline(folder: str | Path) -> DiffusionModel | None:
 
 def _absent(tokens: Tensor, time: Tensor) -> Tensor:
     raise ValueError("the outline of a model has no network; load the model")
-
-
-def seal(config: dict[str, Any], weights: Path) -> dict[str, Any]:
-    """Return the config with the checksums of itself and of the file of its weights."""
-    sums = {WEIGHTS: file_sum(weights)}
-    content = json.dumps(config | {SUMS: sums}, sort_keys=True, separators=(",", ":"))
-    return config | {SUMS: sums | {CONFIG: hashlib.sha256(content.encode()).hexdigest()}}
-
-
-def check_seal(config: dict[str, Any], weights: Path) -> None:
-    """Raise unless both checksums are right."""
-    sums, right = config[SUMS], seal(config, weights)[SUMS]
-    if not isinstance(sums, dict) or sums.keys() != right.keys():
-        raise ValueError(f"{SUMS} must hold the checksums of {WEIGHTS} and {CONFIG}, got {str(sums)[:80]}")
-    if sums[WEIGHTS] != right[WEIGHTS]:
-        raise ValueError(
-            f"{WEIGHTS} does not match the checksum in {CONFIG}: the file is damaged or belongs to another model; "
-            "copy or save the model again"
-        )
-    if sums[CONFIG] != right[CONFIG]:
-        raise ValueError(f"{CONFIG} does not match its own checksum: it is damaged or was edited; save the model again")
 
 
 def under(model: DiffusionModel, process: str) -> DiffusionModel:
@@ -211,11 +202,11 @@ def _check_format(config: Any) -> None:
     for key in (*KEYS, *config):
         if key not in config:
             raise ValueError(f"config.json lacks {key}")
-        if key not in KEYS:
+        if key not in (*KEYS, ADAPTER):
             raise ValueError(f"config.json has an unknown key {key!r}; {nearest(key, KEYS)}")
 
 
-def _built(config: dict[str, Any], tensors: dict[str, Tensor]) -> DiffusionModel:
+def _built(config: dict[str, Any], tensors: dict[str, Tensor], folder: Path) -> DiffusionModel:
     options, constants = (
         {name.removeprefix(prefix): tensors.pop(name) for name in list(tensors) if name.startswith(prefix)}
         for prefix in (PROCESS, CONSTANT)
@@ -228,9 +219,30 @@ def _built(config: dict[str, Any], tensors: dict[str, Tensor]) -> DiffusionModel
     if tokenizer is not None and tokenizer.vocab_size > process.num_states:
         raise ValueError(f"the tokenizer has {tokenizer.vocab_size} tokens, the process {process.num_states} states")
     about = About.from_json(config["about"])
-    network = _network(config["network"], constants, tensors)
-    network.load_state_dict(tensors)
+    if ADAPTER in config:
+        network = _adapted(config, tensors, folder)
+    else:
+        network = _network(config["network"], constants, tensors)
+        network.load_state_dict(tensors)
     return DiffusionModel(network.eval(), process, None, REPRESENTATIONS[predicts], tokenizer, about)
+
+
+def _adapted(config: dict[str, Any], tensors: dict[str, Tensor], folder: Path) -> Network:
+    """Return the network of the base with the tensors of an adapter merged into its weights."""
+    adapter = build(Adapter, config[ADAPTER], "its adapter")
+    check_base(folder / WEIGHTS, adapter)
+    network: Any = load_model(find_base(adapter, folder, model_folder)).network
+    if parse_json(json_text(network_record(network))) != config["network"]:
+        raise ValueError(f"it is an adapter to {adapter.base}, whose network has another config; put that model back")
+    check_tensors(expected(network, adapter.rank), tensors)
+    merge(network, tensors)
+    assert isinstance(network, Network)  # as every network that was saved
+    return network
+
+
+def network_record(network: Network) -> dict[str, Any]:
+    """Return the name and the config of a network, as a model stores them."""
+    return {"name": network.name} | asdict(network.config)
 
 
 def _process_from(record: Any, schedule: Schedule, tensors: dict[str, Tensor]) -> Process:
@@ -259,12 +271,3 @@ def model_folder(path: str | Path) -> Path | None:
         if kind_of(folder / WEIGHTS) == "a file" and "process" in stored_config(folder):
             return folder
     return None
-
-
-def stored_config(folder: Path) -> dict[str, Any]:
-    """Read the config.json of a folder, of ours or of another library; empty if it has none that can be read."""
-    try:
-        config = read_json(folder / CONFIG)
-    except ValueError:
-        return {}
-    return config if isinstance(config, dict) else {}

@@ -1,4 +1,4 @@
-"""Noise that the training of a network did not show it: the answer is defined, and may be poor."""
+"""What the training of a network did not show it: the answer is defined, and may be poor or mean nothing."""
 
 import math
 import warnings
@@ -31,6 +31,14 @@ def warn_unseen(process: Process, about: About, length: int | None) -> None:
         f"measure them with tokenloom evaluate --process {process.name}",
         stacklevel=3,
     )
+
+
+def warn_untrained(about: About) -> None:
+    """Warn of a model that was imported to be trained as a denoiser and has not been."""
+    if "untrained" in (about.origin or {}):
+        warnings.warn(
+            f"{(about.origin or {})['untrained']}; until then its samples and bounds mean nothing", stacklevel=3
+        )
 
 
 def largest_evidence(process: Process, floor: float, length: int | None) -> float:

@@ -68,6 +68,8 @@ class Attention(nn.Module):
     def _project(self, read: Recomputed, memory: Memory) -> tuple[Tensor, ...]:
         if memory is None:
             parts = read.through(self.qkv).chunk(3, -1)
+        elif not is_plain(self.qkv, nn.Linear):  # replaced or hooked into, as by an adapter
+            parts = (read.through(self.qkv).chunk(3, -1)[0], *self.qkv(memory).chunk(3, -1)[1:])
         else:
             query, key, value = self.qkv.weight.chunk(3)
             parts = (read.times(query), F.linear(memory, key), F.linear(memory, value))

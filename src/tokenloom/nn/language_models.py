@@ -7,7 +7,8 @@ mass on ids that are not text.
 In a causal architecture that was trained as a masked denoiser (LLaDA, Dream, DiffuCoder, A2D) every position sees all.
 Llama, Qwen2 and Qwen3 take an attention mask that is added to the scores, [batch, 1, length, length]; one of zeros
 hides nothing.  Networks that grew out of a next-token model keep its alignment (`shift`): the prediction for position l
-is the output at l - 1, and position 0, which has none, repeats the one for position 1.  Give it a first token.
+is the output at l - 1.  With a token `first` before the sequence, position 0 has one too; without, it repeats the one
+for position 1, so give it a first token.
 """
 
 from dataclasses import dataclass
@@ -15,11 +16,20 @@ from functools import cached_property
 
 import torch
 import torch.nn.functional as F
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from tokenloom.nn.base import NETWORKS, Hidden
 from tokenloom.nn.hugging_face import Pretrained, PretrainedConfig
 from tokenloom.types import Tokens
+
+
+def check_frame(config: PretrainedConfig, *names: str) -> None:
+    """Raise unless the ids around a sequence, or None, are of the vocabulary."""
+    for name in names:
+        value = getattr(config, name)
+        if value is not None and not 0 <= value < config.vocab_size:
+            raise ValueError(f"{name} must be an id in 0..{config.vocab_size - 1}, got {value}")
 
 
 @dataclass(frozen=True)
@@ -31,9 +41,7 @@ class MaskedLMConfig(PretrainedConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name, value in (("first", self.first), ("last", self.last)):
-            if value is not None and not 0 <= value < self.vocab_size:
-                raise ValueError(f"{name} must be an id in 0..{self.vocab_size - 1}, got {value}")
+        check_frame(self, "first", "last")
 
 
 @NETWORKS.register("masked-lm")
@@ -75,6 +83,13 @@ class BidirectionalConfig(PretrainedConfig):
     """A causal architecture and how its outputs are aligned."""
 
     shift: bool = False  # read the prediction for l from the output at l - 1
+    first: int | None = None  # the id before every sequence, which gives position 0 an output to read (`shift`)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_frame(self, "first")
+        if self.first is not None and not self.shift:
+            raise ValueError(f"first is for outputs that are read one position later, got {self.first} without shift")
 
 
 @NETWORKS.register("bidirectional-lm")
@@ -85,10 +100,21 @@ class BidirectionalLM(Pretrained):
     auto = "AutoModelForCausalLM"
     config: BidirectionalConfig
 
+    @property
+    def taken(self) -> int:
+        return int(self.config.first is not None)
+
     def read(self, tokens: Tokens) -> Hidden:
-        batch, length = tokens.shape
+        first = self.config.first
+        shown = tokens if first is None else F.pad(tokens, (1, 0), value=first)
+        batch, length = shown.shape
         dtype = self.body.get_input_embeddings().weight.dtype
         hides_nothing = torch.zeros(1, 1, length, length, device=tokens.device, dtype=dtype)
         mask = hides_nothing.expand(batch, 1, length, length)
-        features: Tensor = self.body(input_ids=tokens, attention_mask=mask, use_cache=False, return_dict=True).logits
-        return torch.cat([features[:, :1], features[:, :-1]], 1) if self.config.shift else features
+        features: Tensor = self.body(input_ids=shown, attention_mask=mask, use_cache=False, return_dict=True).logits
+        return shifted(features, first is not None) if self.config.shift else features
+
+
+def shifted(outputs: Float[Tensor, "batch shown width"], framed: bool) -> Hidden:
+    """Move outputs one position on; without a first token before the sequence, position 0 repeats its own."""
+    return outputs[:, :-1] if framed else torch.cat([outputs[:, :1], outputs[:, :-1]], 1)

@@ -170,18 +170,23 @@ class _HeadLoss(torch.autograd.Function):
                 per_row[rows] = _loss_and_slope(output[piece], row_loss, rows, weights, needed)
             if needed:  # the output is its own gradient by now
                 to_features[part] = (output @ weight.to(output.dtype)).to(features.dtype)
-                to_weight = _added(to_weight, output, features[part], wide)
+                if ctx.needs_input_grad[1]:  # a frozen head needs none
+                    to_weight = _added(to_weight, output, features[part], wide)
                 to_bias.add_(output.sum(0))
-        to_weight = torch.zeros_like(weight) if to_weight is None else to_weight
-        ctx.save_for_backward(to_features, to_weight.to(weight.dtype), to_bias.to(bias.dtype))
+        if to_weight is None and ctx.needs_input_grad[1]:
+            to_weight = torch.zeros_like(weight)
+        to_weight = None if to_weight is None else to_weight.to(weight.dtype)
+        ctx.save_for_backward(to_features, to_weight, to_bias.to(bias.dtype))
         ctx.mark_non_differentiable(per_row)
         return (weights * per_row).sum(), per_row
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor | None, ...]:
-        saved = ctx.saved_tensors
-        scaled = saved if bool(slopes[0] == 1) else [gradient * slopes[0].to(gradient.dtype) for gradient in saved]
+        saved, slope = ctx.saved_tensors, slopes[0]
+        scaled = (
+            saved if bool(slope == 1) else [part if part is None else part * slope.to(part.dtype) for part in saved]
+        )
         return (*scaled, None, None, None)
 
 

@@ -5,8 +5,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
+from warnings import catch_warnings, simplefilter
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Column
 
@@ -59,6 +61,15 @@ class Display:
     def part(self, text: str, done: int, total: int) -> Callable[[float], None]:
         """Return a callback for the share of one part that is done, which comes after `done` of `total` parts."""
         return lambda share: self.update(text, (done + share) / total)
+
+    @contextmanager
+    def noting(self) -> Iterator[None]:
+        """Print the warnings of the block after it, each once."""
+        with catch_warnings(record=True) as noted:
+            simplefilter("default")
+            yield
+        for sentence in dict.fromkeys(str(warning.message) for warning in noted):
+            self.console.print(f"[yellow]beware:[/] {escape(sentence)}", highlight=False, soft_wrap=True)
 
     @contextmanager
     def _printing(self) -> Iterator[None]:

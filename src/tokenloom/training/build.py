@@ -9,15 +9,20 @@ import torch
 
 from tokenloom.data.base import SOURCES, Dataset, Outline
 from tokenloom.data.text import TextSource
+from tokenloom.models.adapter import Adapter, base_name
 from tokenloom.models.model import DiffusionModel
-from tokenloom.models.network import num_outputs
+from tokenloom.models.network import num_outputs, unwrapped
+from tokenloom.models.seals import weights_sum
 from tokenloom.models.store import load_model, model_folder
 from tokenloom.nn.base import NETWORKS, Task
+from tokenloom.nn.lora import adapt, check_rank
 from tokenloom.nn.size import count_parameters, heads_for
 from tokenloom.objectives import OBJECTIVES, Bound, CrossEntropy, Objective
 from tokenloom.posteriors import REPRESENTATIONS, Posterior
 from tokenloom.schedules import SCHEDULES
 from tokenloom.support.about import About
+from tokenloom.support.addresses import is_address
+from tokenloom.support.extras import optional
 from tokenloom.support.memory import check_memory
 from tokenloom.training.config import Predicts, TrainConfig, check_ranges
 from tokenloom.training.methods import Method, method_of
@@ -35,13 +40,19 @@ def method_in(config: TrainConfig, vocab_size: int, data: Dataset | None = None)
 
 def resolve(config: TrainConfig) -> TrainConfig:
     """Fill in what follows from the method, and refuse what contradicts it."""
+    if config.lora is not None and config.begin is None:
+        raise ValueError(f"--lora {config.lora} adapts a model that is there; name it with --from, or leave --lora out")
     base = begun(config)
+    if base is not None and config.lora is not None:
+        check_rank(unwrapped(base.network), config.lora)
+        optional("peft", "lora")
     method = method_in(config, 2 if base is None else base.process.vocab_size)
     if base is None:
         config = _with_network(config, method)
     named = config.objective or method.objective.partition(":")[0]
     predicts, objective = config.predicts or NAMES[method.predicts], config.objective or method.objective
     name = re.sub("[:,=]", "-", f"{config.recipe}-{config.method}-{predicts}-{named}")
+    name += "" if config.lora is None else f"-lora{config.lora}"
     out = f"runs/{name}" if config.out is None else config.out
     config = replace(config, predicts=predicts, objective=objective, out=out)
     if config.max_steps is None and config.max_minutes is None:
@@ -73,11 +84,24 @@ def _with_given(config: TrainConfig, method: Method, base: DiffusionModel | None
 
 
 def begun(config: TrainConfig) -> DiffusionModel | None:
-    """Load the model that a run begins with; if it is gone, the model that the run has written stands in for it."""
+    """Load the model that a run begins with; if it is gone, the model that the run has written stands in for it.
+
+    An adapter is nothing without its base.
+    """
     if config.begin is None:
         return None
     own = config.out or ""
-    return load_model(own if _gone(config.begin) and not _gone(own) else config.begin)
+    stands_in = config.lora is None and _gone(config.begin) and not _gone(own)
+    return load_model(own if stands_in else config.begin)
+
+
+def adapter_of(config: TrainConfig) -> Adapter | None:
+    """Return what the folders of a run say of the model that its adapters are added to; None for a whole model."""
+    base = None if config.begin is None or config.lora is None else model_folder(config.begin)
+    if base is None or config.begin is None or config.lora is None:
+        return None
+    place = config.out if is_address(config.out) else config.folder / "model"
+    return Adapter(base_name(config.begin, place or ""), weights_sum(base), config.lora)
 
 
 def _gone(model: str) -> bool:
@@ -167,8 +191,11 @@ def build_model(config: TrainConfig, data: Dataset) -> DiffusionModel:
     else:
         _check_fits(config, data, base)
         process = method_in(config, base.process.vocab_size, data).process
-        about = About(origin={"begun_from": config.begin} | (base.about.origin or {}))
+        known = {key: value for key, value in (base.about.origin or {}).items() if key != "untrained"}
+        about = About(origin={"begun_from": config.begin} | known)
         model = DiffusionModel(base.network, process, None, predicts, base.tokenizer or data.tokenizer, about)
+        if config.lora is not None:
+            adapt(unwrapped(base.network), config.lora)
     model.describe(data=data.name, source=config.data.record(), training=config.record())
     return model.describe(fingerprint=data.fingerprint, entropy=data.entropy)
 

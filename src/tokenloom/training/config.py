@@ -147,6 +147,9 @@ class TrainConfig:
     """End within this many minutes, the last validation included; resumed runs count the minutes before."""
     begin: Annotated[str | None, tyro.conf.arg(name="from")] = None
     """A model to train further: its network, with its weights to begin with, takes the place of a fresh one."""
+    lora: Annotated[int | None, AT_LEAST_1] = None
+    """With --from: train adapters of this rank alone (LoRA, of the library peft), and save what they add to the model
+    instead of a whole one; 8 is usual."""
     fit: tuple[str, ...] = ()
     """Options to choose for --max-minutes on this machine, by timing a few steps first; those you give are kept."""
     sweep: tuple[str, ...] = ()

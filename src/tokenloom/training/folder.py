@@ -20,6 +20,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
+from tokenloom.models.adapter import Adapter
 from tokenloom.models.checkpoint import Checkpoint, checkpoints, newest_intact
 from tokenloom.support.addresses import exclusive, fetched, is_address, listing, workplace
 from tokenloom.support.checks import check_least
@@ -95,6 +96,7 @@ class State:
     minutes: float
     done: bool  # the run came to its end, with its model written
     config: dict[str, Any]
+    base: str | None = None  # the checksum of the weights that adapters are added to
 
 
 def check_free(out: str) -> None:
@@ -139,8 +141,11 @@ def catch_up(folder: Path, address: str) -> None:
         discard(copy.parent)
 
 
-def find_checkpoint(folder: Path, config: TrainConfig, reporter: Reporter) -> Checkpoint:
-    """Read the newest intact checkpoint of a run, of the same config; damaged ones are named and passed over."""
+def find_checkpoint(folder: Path, config: TrainConfig, adapter: Adapter | None, reporter: Reporter) -> Checkpoint:
+    """Read the newest intact checkpoint of a run, of the same config and of adapters to the same weights.
+
+    Damaged ones are named and passed over.
+    """
     saved, damaged = newest_intact(folder / "checkpoints")
     for sentence in damaged:
         reporter.say(sentence)
@@ -149,5 +154,10 @@ def find_checkpoint(folder: Path, config: TrainConfig, reporter: Reporter) -> Ch
     state = build(State, saved.state, f"the state of step {saved.step}")
     check_least(state, averaged=0, rows_seen=0, minutes=0)
     check_same(from_record(state.config), config)
+    if state.base != (None if adapter is None else adapter.sha256):
+        raise ValueError(
+            f"{config.begin} is not the model that the adapters in {folder} were trained on (sha256 "
+            f"{str(state.base)[:12]}); put that one back in its place"
+        )
     reporter.say(f"resuming from step {saved.step}")
     return saved

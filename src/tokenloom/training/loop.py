@@ -18,6 +18,7 @@ import torch
 
 from tokenloom.data.base import Dataset
 from tokenloom.drawing.randomness import derive_seed
+from tokenloom.models.adapter import Adapter
 from tokenloom.models.checkpoint import Checkpoint, write_checkpoint
 from tokenloom.models.model import DiffusionModel
 from tokenloom.models.network import unwrapped
@@ -28,7 +29,7 @@ from tokenloom.support.files import tidy, write_json
 from tokenloom.support.uploads import upload
 from tokenloom.support.words import counted
 from tokenloom.training.batches import training_batch, validate
-from tokenloom.training.build import check_batch
+from tokenloom.training.build import adapter_of, check_batch
 from tokenloom.training.config import TrainConfig
 from tokenloom.training.ending import Clock, Stopping, ended
 from tokenloom.training.fitting import fitted
@@ -57,6 +58,7 @@ class Result:
     characters: float | None  # per token of text
     entropy: float | None
     parameters: int
+    trained: int  # of these, fewer with adapters
     network: str  # the kind of network
     predicts: str
     folder: Path
@@ -75,7 +77,8 @@ def train(config: TrainConfig, resume: bool, reporter: Reporter, observe: Observ
         check_batch(config, config.data.outline().length or 1, fabric.world_size)
         if resume and is_address(config.out):
             catch_up(folder, config.out)
-        saved = find_checkpoint(folder, config, reporter) if resume else None
+        adapter = adapter_of(config)
+        saved = find_checkpoint(folder, config, adapter, reporter) if resume else None
         if saved is not None:
             clock.before = 60 * float(saved.state["minutes"])
             over = ended(config, saved.step, clock.before / 60)
@@ -93,7 +96,7 @@ def train(config: TrainConfig, resume: bool, reporter: Reporter, observe: Observ
         start, best = (0, None) if saved is None else (saved.step, saved.state["best"])
         stopping = Stopping(reporter.say)
         best = math.inf if best is None else best
-        run = _Run(config, fabric, data, learner, folder, reporter, clock, stopping, best, observe)
+        run = _Run(config, fabric, data, learner, folder, reporter, clock, stopping, best, adapter, observe)
         with run.stopping.listening():
             return run.loop(start)
 
@@ -111,6 +114,7 @@ class _Run:
     clock: Clock
     stopping: Stopping
     best: float
+    adapter: Adapter | None
     observe: Observe | None = None
     not_finite: int = 0
     refused: str | None = None
@@ -143,6 +147,7 @@ class _Run:
         return Result(
             step, start, step * config.optimiser.batch * self.data.length, minutes, figures,
             self.characters, self.data.entropy, sum(parameter.numel() for parameter in model.parameters()),
+            sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad),
             unwrapped(model.network).name, "the next token" if model.causal else str(config.predicts),
             self.folder, self.stopping.number,
         )  # fmt: skip
@@ -225,12 +230,12 @@ class _Run:
         records = {name: figure.record() for name, figure in figures.items()}
         validation = records[root.model.process.name] | ({"processes": records} if others else {})
         model = root.model.describe(step=step, validation=validation)
-        weights = gather(unwrapped(model.network).state_dict(), fabric.is_global_zero)
+        weights = gather(self.learner.kept(unwrapped(model.network)), fabric.is_global_zero)
         mean = sum(figure.per_token for figure in figures.values()) / len(figures)
         if fabric.is_global_zero:
             with self._writing(step):
                 for name in ("best", "model") if mean < self.best else ("model",):
-                    save_model(model, self.folder / name, weights)
+                    save_model(model, self.folder / name, weights, self.adapter)
                 self.best = min(self.best, mean)
         self.latest = (step, figures)
         return figures
@@ -249,8 +254,8 @@ class _Run:
         config, learner = self.config, self.learner
         by_time = done and step < (config.max_steps or math.inf)
         minutes = max(self.clock.minutes, (config.max_minutes or 0.0) if by_time else 0.0)
-        averaged = int(learner.averaged.n_averaged)
-        state = State(self.best, averaged, step * config.optimiser.batch, minutes, done, config.record())
+        averaged, base = int(learner.averaged.n_averaged), None if self.adapter is None else self.adapter.sha256
+        state = State(self.best, averaged, step * config.optimiser.batch, minutes, done, config.record(), base)
         tensors = learner.tensors(self.fabric.is_global_zero)
         with self.reporter.doing(f"step {step:,}: writing a checkpoint"), self.clock.timing("saving"):
             if self.fabric.is_global_zero:

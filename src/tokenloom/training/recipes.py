@@ -83,8 +83,11 @@ def lm1b() -> TrainConfig:
     return replace(owt(), data=data)
 
 
-def settings_from(source: str) -> TrainConfig:
-    """Return the settings of a run that trains a model further, with all that the model says of itself as defaults."""
+def settings_from(source: str, adapters: bool = False) -> TrainConfig:
+    """Return the settings of a run that trains a model further, with all that the model says of itself as defaults.
+
+    Adapters begin at zero and take a higher learning rate than the weights themselves.
+    """
     if is_foreign(source):
         raise ValueError(f"{source} is of another library; import it first: tokenloom import {source} --to FOLDER")
     model, folder = load_model(source), model_folder(source)
@@ -107,5 +110,5 @@ def settings_from(source: str) -> TrainConfig:
         schedule=f"{schedule.name}:{','.join(SCHEDULES.options(schedule))}".removesuffix(":"),
         max_minutes=10,
         data=data,
-        optimiser=OptimiserConfig(lr=1e-4, warmup=100, batch=16, ema=0.999),
+        optimiser=OptimiserConfig(lr=1e-3 if adapters else 1e-4, warmup=100, batch=16, ema=0.999),
     )

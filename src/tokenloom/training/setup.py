@@ -6,6 +6,7 @@ loss, which reads the head's weight itself, is computed inside the root for that
 tensors, so it does not depend on how many processes wrote it, or in which parts each held the model.
 """
 
+import copy
 import os
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -42,6 +43,11 @@ class Root(nn.Module):
 
     def forward(self, work: Callable[[DiffusionModel], Tensor]) -> Tensor:
         return work(self.model)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Root":
+        """Copy what is trained and share what is frozen: the average of adapters needs no second network."""
+        memo |= {id(part): part for part in self.parameters() if not part.requires_grad}
+        return Root(copy.deepcopy(self.model, memo))
 
 
 def shard(root: nn.Module, mesh: Any) -> nn.Module:
@@ -92,7 +98,8 @@ def adam(model: DiffusionModel, config: TrainConfig) -> torch.optim.AdamW:
     """Return AdamW as configured, for Adam where no weight decays; the loop sets the learning rate of every step."""
     options = config.optimiser
     betas = options.beta1, options.beta2
-    return torch.optim.AdamW(model.parameters(), options.lr, betas, options.eps, options.weight_decay)
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    return torch.optim.AdamW(trained, options.lr, betas, options.eps, options.weight_decay)
 
 
 def batch_loss(model: DiffusionModel, batch: Batch, method: Method, objective: Objective) -> Tensor:
@@ -108,13 +115,14 @@ class Learner:
         with fabric.init_module():
             torch.manual_seed(config.run.seed)
             self.model = prepare(build_model(config, data), config)
+        self.adapters = config.lora is not None
         self.method, self.objective = method_in(config, self.model.process.vocab_size, data), objective_of(config)
         self.averaged = AveragedModel(Root(self.model), multi_avg_fn=partial(warm_average, config.optimiser.ema))
         self.averaged_root: Root = self.averaged.module  # type: ignore[assignment]
         if saved is not None:  # before the model is cut into parts
             for part, group in ((self.model, "model"), (self.averaged_root.model, "ema")):
-                check_tensors(part.state_dict(), saved.tensors[group], f"the tensors {group} of the checkpoint")
-                part.load_state_dict(saved.tensors[group])
+                check_tensors(self.kept(part), saved.tensors[group], f"the tensors {group} of the checkpoint")
+                part.load_state_dict(saved.tensors[group], strict=False)
             self.averaged.n_averaged.fill_(saved.state["averaged"])
         self.root = fabric.setup_module(Root(self.model))  # as the strategy wraps it
         mesh = getattr(fabric.strategy, "device_mesh", None)
@@ -128,7 +136,7 @@ class Learner:
 
     def _restore_moments(self, stored: Mapping[str, Tensor]) -> None:
         """Load Adam's moments, after the model is cut into parts; a parameter that never had a gradient has none."""
-        named = enumerate(self.model.named_parameters())
+        named = enumerate(self._trained().items())
         moved = [(index, name, value) for index, (name, value) in named if f"step.{name}" in stored]
         expected: dict[str, Tensor] = {f"{key}.{name}": value for _, name, value in moved for key in ADAM}
         expected |= {f"step.{name}": torch.empty(()) for _, name, _ in moved}
@@ -141,18 +149,33 @@ class Learner:
         state = self.optimiser.state_dict()["state"]
         moments = {
             f"{key}.{name}": value
-            for index, (name, _) in enumerate(self.model.named_parameters())
+            for index, name in enumerate(self._trained())
             for key, value in state.get(index, {}).items()
         }
-        groups = {"model": self.model.state_dict(), "ema": self.averaged_root.model.state_dict(), "optimiser": moments}
+        groups = {"model": self.kept(self.model), "ema": self.kept(self.averaged_root.model), "optimiser": moments}
         return {name: gather(tensors, keep) for name, tensors in groups.items()}
+
+    def kept(self, part: nn.Module) -> dict[str, Tensor]:
+        """Return what a run keeps of a part of its model: the whole state, or that of its adapters alone."""
+        trained = {name for name, parameter in part.named_parameters() if parameter.requires_grad}
+        return {name: value for name, value in part.state_dict().items() if not self.adapters or name in trained}
+
+    def _trained(self) -> dict[str, nn.Parameter]:
+        """Return the parameters that the optimiser steps, in its order."""
+        return {name: value for name, value in self.model.named_parameters() if value.requires_grad}
 
 
 @torch.no_grad()
 def warm_average(decay: float, averaged: list[Tensor], current: list[Tensor], count: Tensor | int) -> None:
     """Update an exponential moving average that starts short and lengthens to its decay."""
     weight = min(decay, (1 + int(count)) / (10 + int(count)))
-    torch._foreach_lerp_(averaged, current, 1 - weight)
+    pairs = [pair for pair in zip(averaged, current, strict=True) if not shared(*pair)]
+    torch._foreach_lerp_([own for own, _ in pairs], [new for _, new in pairs], 1 - weight)
+
+
+def shared(first: Tensor, second: Tensor) -> bool:
+    """Return whether two parameters, none of them in parts, are the same memory."""
+    return not hasattr(first, "device_mesh") and first.data_ptr() == second.data_ptr()
 
 
 def whole(tensor: Tensor) -> Tensor:

@@ -70,6 +70,7 @@ class Plan:
     notes: tuple[str, ...] = ()  # warnings
     weights: str = "as stored"  # which of those in the file are taken
     tokenizer: str = ""  # its name on the Hub, where that is known
+    untrained: str = ""  # why it is not a denoiser yet, if it is not
 
 
 def family_of_type(config: Config) -> str | None:

@@ -2,6 +2,7 @@
 
     masked language models (BERT, RoBERTa, ALBERT, ...)      Masked(K, mask inside), denoiser, frame added and cut
     causal architectures trained as denoisers (LLaDA, ...)   the same without a frame; every position sees every one
+    causal language models (Llama, ...), where asked for     the same, as the beginning of a training (`causal.py`)
 
 The network is built from its config with classes of transformers alone and the tensors are copied by name: none may be
 missing.  Before the last map is taken out, the untouched network answers once, and the split one must agree with it.
@@ -15,16 +16,17 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tokenloom.cells import Masked
+from tokenloom.models.interop.causal import BEGIN, beginning
 from tokenloom.models.interop.ddit import Tensors
 from tokenloom.models.interop.families import Config, Plan
 from tokenloom.models.interop.large import Large, large
-from tokenloom.models.interop.source import Content
+from tokenloom.models.interop.source import GGUF, Content
 from tokenloom.models.interop.vocabulary import Named, Vocabulary, read_vocabulary, tokenizer_of
 from tokenloom.models.tensors import check_tensors
 from tokenloom.models.tokenizer import Subwords, Tokenizer
 from tokenloom.nn.base import Network
 from tokenloom.nn.hugging_face import Pretrained, PretrainedConfig, build_pretrained, longest_sequence
-from tokenloom.nn.language_models import BidirectionalConfig, BidirectionalLM, MaskedLM, MaskedLMConfig
+from tokenloom.nn.language_models import BidirectionalConfig, BidirectionalLM, MaskedLM, MaskedLMConfig, shifted
 from tokenloom.posteriors import Denoiser
 from tokenloom.schedules import LinearSchedule
 from tokenloom.support.extras import optional
@@ -41,28 +43,38 @@ LONGEST = 4096
 """The longest sequence of a large network, unless another is asked for; most were trained on no longer ones."""
 
 
-def read_hugging_face(content: Content, tokenizer: Named, length: int | None, allow: tuple[str, ...]) -> Parts:
+def read_hugging_face(
+    content: Content, tokenizer: Named, length: int | None, allow: tuple[str, ...], causal: bool
+) -> Parts:
     """Build the network that a config and the names of the tensors describe; see `import_model` for the options."""
     config, folder = content.config, content.located.folder
     if "model_type" not in config:
         config = config | {"model_type": _type_of(content.tensors)}
-    known = large(config)
+    known, named = large(config), content.tokenizer if tokenizer is None else tokenizer
+    if causal:
+        named = tokenizer_of(named, folder, PretrainedConfig(config).vocab_size)
+        content, known = beginning(content._replace(config=config), named)
+        config = content.config
     found = known or Large(str(config["model_type"]), config)
     size = PretrainedConfig(found.architecture).vocab_size
-    words = tokenizer_of(tokenizer, folder, size)
+    if known is None:
+        _check_masked_lm(config)
+    words = tokenizer_of(named, folder, size)
     vocabulary = read_vocabulary(words, folder, config, size, allow, specials=known is None)
     forbidden = vocabulary.forbidden
     shape: PretrainedConfig
     kind: type[Pretrained]
     if known is None:
-        _check_masked_lm(config, vocabulary)
+        _check_frame(vocabulary)
         kind, shape = MaskedLM, MaskedLMConfig(config, vocabulary.first, vocabulary.last, length=length)
         frame = f"{vocabulary.first} x {vocabulary.last}"
         words = Subwords(words.backend.to_str(), framed=True) if isinstance(words, Subwords) else words
     else:
-        longest = min(known.architecture.get("max_position_embeddings") or LONGEST, LONGEST)
-        kind, frame = BidirectionalLM, "none"
-        shape = BidirectionalConfig(known.architecture, known.shift, length=longest if length is None else length)
+        kind, first = BidirectionalLM, known.first
+        longest = min((known.architecture.get("max_position_embeddings") or LONGEST) - (first is not None), LONGEST)
+        longest = longest if length is None else length
+        shape = BidirectionalConfig(known.architecture, known.shift, first, length=longest)
+        frame = "none" if first is None else f"{first} x, read one position later"
     pretrained = build_pretrained(shape.architecture, kind.auto)
     ignored = load_by_name(pretrained, {found.rename(name): value for name, value in content.tensors.items()})
     network = split(kind, shape, forbidden, pretrained)
@@ -75,20 +87,44 @@ def read_hugging_face(content: Content, tokenizer: Named, length: int | None, al
     }
     process = Masked(len(forbidden), mask_id=vocabulary.mask, schedule=LinearSchedule(eps=0.0))
     why = "it was trained to restore masked tokens" + (", one position later" if found.shift else "")
-    return Plan(found.family, process, Denoiser, why, {}, "wrap", found.notes), network, words, report
+    why = "once it is trained as one" if found.untrained else why
+    plan = Plan(
+        found.family,
+        process,
+        Denoiser,
+        why,
+        {},
+        "wrap",
+        found.notes,
+        _restored(content, network),
+        untrained=found.untrained,
+    )
+    return plan, network, words, report
 
 
-def _check_masked_lm(config: Config, vocabulary: Vocabulary) -> None:
-    """Raise unless a config is that of a masked language model, and its vocabulary has a frame."""
+def _restored(content: Content, network: Network) -> str:
+    """Say which weights are taken, and of a GGUF file what restoring them costs."""
+    file, numbers = content.located.weights[0], sum(parameter.numel() for parameter in network.parameters())
+    if file.suffix != GGUF:
+        return "as stored"
+    return f"restored to float32: {file.stat().st_size / 1e6:,.0f} MB in the file, {numbers / 250_000:,.0f} MB now"
+
+
+def _check_masked_lm(config: Config) -> None:
+    """Raise unless a config is that of a masked language model."""
     kind, names = config["model_type"], optional("transformers", "evaluate").models.auto.modeling_auto
     if config.get("is_encoder_decoder") or config.get("is_decoder"):
         raise ValueError(f"a network of type {kind!r} with a decoder is not a masked language model")
     if kind not in names.MODEL_FOR_MASKED_LM_MAPPING_NAMES:
         raise ValueError(
-            f"a network of type {kind!r} predicts the next token and is not a denoiser; use it as a judge of samples"
+            f"a network of type {kind!r} predicts the next token and is not a denoiser; {BEGIN}"
             if kind in names.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
             else f"a network of type {kind!r} is neither a masked language model nor of a family that is known here"
         )
+
+
+def _check_frame(vocabulary: Vocabulary) -> None:
+    """Raise unless there are tokens to put around a sequence."""
     if vocabulary.first is None or vocabulary.last is None:
         raise ValueError(
             "a masked language model is shown text between two tokens such as [CLS] and [SEP], and the tokenizer "
@@ -155,8 +191,9 @@ def _untouched(shape: PretrainedConfig, pretrained: Any, tokens: Tokens) -> Tens
         shown = F.pad(F.pad(tokens, (1, 0), value=shape.first or 0), (0, 1), value=shape.last or 0)
         logits: Tensor = pretrained(input_ids=shown, attention_mask=torch.ones_like(shown), return_dict=True).logits
         return logits[:, 1:-1]
-    size = tokens.shape[1]
+    assert isinstance(shape, BidirectionalConfig)
+    shown = tokens if shape.first is None else F.pad(tokens, (1, 0), value=shape.first)
+    size = shown.shape[1]
     mask = torch.ones(1, 1, size, size, dtype=torch.bool)
-    logits = pretrained(input_ids=tokens, attention_mask=mask, use_cache=False, return_dict=True).logits
-    shifted = isinstance(shape, BidirectionalConfig) and shape.shift
-    return torch.cat([logits[:, :1], logits[:, :-1]], 1) if shifted else logits
+    logits = pretrained(input_ids=shown, attention_mask=mask, use_cache=False, return_dict=True).logits
+    return shifted(logits, shape.first is not None) if shape.shift else logits

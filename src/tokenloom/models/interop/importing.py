@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
+from tokenloom.models.interop.causal import BEGIN
 from tokenloom.models.interop.ddit import EMBEDDING, LABELS, averaged, measure, parameters, strip_prefix, to_dit
 from tokenloom.models.interop.families import FAMILIES, TOKENIZERS, Plan, detect, dropout, plan_of
 from tokenloom.models.interop.hugging_face import Parts, read_hugging_face
-from tokenloom.models.interop.source import Content, Located, locate_source, read_content
+from tokenloom.models.interop.source import GGUF, Content, Located, locate_source, read_content
 from tokenloom.models.interop.vocabulary import Named, tokenizer_of
 from tokenloom.models.model import DiffusionModel
 from tokenloom.models.tokenizer import Subwords, Tokenizer
@@ -45,6 +46,7 @@ def import_model(
     tokenizer: Named = None,
     length: int | None = None,
     allow: tuple[str, ...] = (),
+    causal: bool = False,
 ) -> Imported:
     """Import the model of a source.
 
@@ -52,13 +54,17 @@ def import_model(
     average of the weights where a file holds both; `family` names the family of a file that does not; `label` settles
     the class of a network with labels; `tokenizer` replaces the one of the source.  Of a language model of Hugging
     Face, `length` shortens the sequences that it reads, and `allow` names special tokens that it may predict all the
-    same, such as the [UNK] of a text with unknown words.
+    same, such as the [UNK] of a text with unknown words; `causal` takes a causal one as the beginning of a training.
     """
     located = locate_source(source, pickles)
     try:
+        if located.weights[0].suffix == GGUF and not causal:
+            raise ValueError(f"a GGUF file holds a causal language model, which predicts the next token; {BEGIN}")
         content = read_content(located)
         if family is None and not any(name.endswith(EMBEDDING) for name in content.tensors) and content.config:
-            parts = read_hugging_face(content, tokenizer, length, allow)
+            parts = read_hugging_face(content, tokenizer, length, allow, causal)
+        elif causal:
+            raise ValueError("it is a diffusion model, not a causal language model; leave out --causal")
         else:
             parts = _read_ddit(content, average, family, label, tokenizer)
         return _finish(located, parts)
@@ -78,9 +84,9 @@ def _finish(located: Located, parts: Parts) -> Imported:
         "sha256": sums[0] if len(sums) == 1 else hashlib.sha256("".join(sums).encode()).hexdigest(),
         "weights": plan.weights,
         "notes": list(plan.notes),
-    }
+    } | ({"untrained": plan.untrained} if plan.untrained else {})
     rows = {"kind": "text", "length": network.length, "tokenizer": plan.tokenizer, "packing": plan.packing}
-    about = About(origin=origin, source=None if tokenizer is None else rows)
+    about = About(origin=origin, source=None if tokenizer is None or plan.untrained else rows)
     common = {
         "family": plan.family,
         "weights": f"{origin['file']}, {plan.weights}",
@@ -88,7 +94,8 @@ def _finish(located: Located, parts: Parts) -> Imported:
         "predicts": f"{plan.predicts.__name__}: {plan.why}",
         "tokenizer": "none" if tokenizer is None else f"{tokenizer.vocab_size:,} ids, rows cut as {plan.packing!r}",
     }
-    beware = {f"beware {number}": note for number, note in enumerate(plan.notes, 1)}
+    notes = (plan.untrained, *plan.notes) if plan.untrained else plan.notes
+    beware = {f"beware {number}": note for number, note in enumerate(notes, 1)}
     model = DiffusionModel(network.eval(), plan.process, None, plan.predicts, tokenizer, about)
     return Imported(model, common | report | beware)
 

@@ -58,6 +58,8 @@ class Large(NamedTuple):
     rename: Callable[[str], str] = str
     shift: bool = False
     notes: tuple[str, ...] = ()
+    first: int | None = None  # the token before a sequence whose outputs are read one position later
+    untrained: str = ""  # why it is not a denoiser yet
 
 
 def large(config: Config) -> Large | None:

@@ -14,12 +14,15 @@ from torch import Tensor
 from tokenloom.models.bundled import located
 from tokenloom.models.interop.ddit import Tensors
 from tokenloom.models.interop.pickles import plain, read_pickle
+from tokenloom.models.interop.pretrained import SMOLLM2, read_gguf, smollm2
 from tokenloom.models.tensors import read_tensors
+from tokenloom.models.tokenizer import Tokenizer
 from tokenloom.models.tokenizer_sources import HUB_NAME
 from tokenloom.support.extras import optional
 from tokenloom.support.hub import hub_or_cache
 from tokenloom.support.reading import read_json
 
+GGUF = ".gguf"
 PICKLES = ("pytorch_model.bin", "*.bin", "*.ckpt", "*.pt", "*.pth")
 FETCHED = (
     "config.json", "*.safetensors", "*.safetensors.index.json",
@@ -42,11 +45,14 @@ class Content(NamedTuple):
     config: dict[str, Any]
     tensors: Tensors
     average: list[Tensor] | None = None
+    tokenizer: Tokenizer | None = None  # of a file that holds one
 
 
 def locate_source(source: str | Path, pickles: bool) -> Located:
     """Find the files of a source; those of a Hub name are fetched first."""
     path, name = located(source), str(source)
+    if name == SMOLLM2 and not os.path.exists(path):
+        path = smollm2()
     if os.path.isdir(path) or os.path.isfile(path):  # Path.is_dir raises for a name that no disk can hold
         name = path.name or name
     elif re.fullmatch(HUB_NAME, name):
@@ -79,7 +85,7 @@ def _weights(path: Path, pickles: bool, source: str) -> tuple[Path, ...]:
         if not unsafe:
             raise ValueError(f"{path} holds no weights: neither safetensors nor {', '.join(PICKLES)}")
         path = unsafe[0]
-    if path.suffix == ".safetensors" or pickles:
+    if path.suffix in (".safetensors", GGUF) or pickles:
         return (path,)
     if not any(path.match(pattern) for pattern in PICKLES):
         raise ValueError(f"{path} is neither safetensors nor one of {', '.join(PICKLES[1:])}")
@@ -91,10 +97,13 @@ def _weights(path: Path, pickles: bool, source: str) -> tuple[Path, ...]:
 
 def read_content(located: Located) -> Content:
     """Read config, tensors and average of a checkpoint; a config.json beside the weights overrides theirs."""
+    first = located.weights[0]
+    if first.suffix == GGUF:
+        own, weights, words = read_gguf(first)
+        return Content(located, own, weights, None, words)
     config = read_json(located.folder / "config.json") if os.path.lexists(located.folder / "config.json") else {}
     if not isinstance(config, dict):
         raise ValueError(f"config.json must hold an object, got {str(config)[:80]}")
-    first = located.weights[0]
     if first.suffix == ".safetensors":
         parts = (read_tensors(path).items() for path in located.weights)
         return Content(located, config, {name: value for part in parts for name, value in part})
@@ -107,8 +116,8 @@ def read_content(located: Located) -> Content:
     if not tensors:
         raise ValueError(f"{first} holds no tensors")
     stored = plain(content.get("hyper_parameters")) or {}  # the config of its run, if Lightning wrote it
-    own = stored.pop("config", None) if isinstance(stored, dict) else None
-    config = (stored | own if isinstance(own, dict) else {}) | config
+    inner = stored.pop("config", None) if isinstance(stored, dict) else None
+    config = (stored | inner if isinstance(inner, dict) else {}) | config
     if not isinstance(content.get("ema"), dict):
         return Content(located, config, tensors)
     average = content["ema"].get("shadow_params")
