@@ -14,7 +14,7 @@ from tokenloom.training.build import build_model
 from tokenloom.training.config import OptimiserConfig
 from tokenloom.training.rates import learning_rate
 from tokenloom.training.reporting import Reporter
-from tokenloom.training.setup import adam
+from tokenloom.training.setup import optimiser_of
 
 LR, WARM = 8.0, 4
 RISE = [2.0, 4.0, 6.0]
@@ -66,7 +66,7 @@ def test_weights_decay_by_the_rate_and_beside_the_moments(tmp_path: Path) -> Non
     data = config.data.load()
     model = build_model(config, data)
     before = [parameter.detach().clone() for parameter in model.parameters()]
-    optimiser = adam(model, config)
+    optimiser = optimiser_of(model, config)
     for parameter in model.parameters():
         parameter.grad = torch.zeros_like(parameter)
     optimiser.step()
@@ -77,17 +77,19 @@ def test_weights_decay_by_the_rate_and_beside_the_moments(tmp_path: Path) -> Non
     second.load_state_dict(first.state_dict())
     options = plain.optimiser
     theirs = torch.optim.Adam(second.parameters(), options.lr, (options.beta1, options.beta2), options.eps)
-    for model, stepper in ((first, adam(first, plain)), (second, theirs)):
+    for model, stepper in ((first, optimiser_of(first, plain)), (second, theirs)):
         for number, parameter in enumerate(model.parameters()):
             parameter.grad = torch.full_like(parameter, 0.1 * number)
         stepper.step()
     assert all(map(torch.equal, first.state_dict().values(), second.state_dict().values()))
 
 
-@pytest.mark.parametrize(("decay", "weight_decay"), [("cosine", 0.1), ("step", 0.0)])
-def test_a_resumed_run_is_the_uninterrupted_one(decay: str, weight_decay: float, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("kind", "decay", "weight_decay"), [("adamw", "cosine", 0.1), ("adamw", "step", 0.0), ("muon", "cosine", 0.1)]
+)
+def test_a_resumed_run_is_the_uninterrupted_one(kind: str, decay: str, weight_decay: float, tmp_path: Path) -> None:
     own: dict[str, float] = {"halve_every": 2} if decay == "step" else {"final_lr": 1e-5}
-    optimiser = {"decay": decay, "weight_decay": weight_decay, "warmup": 1} | own
+    optimiser = {"kind": kind, "decay": decay, "weight_decay": weight_decay, "warmup": 1} | own
     whole, cut = (
         tiny(tmp_path / name, optimiser=optimiser, run={"checkpoint_every": 3, "valid_rows": 8}, max_steps=6)
         for name in ("whole", "cut")

@@ -49,8 +49,11 @@ Share = Annotated[float, SHARE]
 
 @dataclass(frozen=True)
 class OptimiserConfig:
-    """AdamW as in the paper, with an exponential moving average of the weights."""
+    """AdamW as in the paper, or Muon, with an exponential moving average of the weights."""
 
+    kind: Literal["adamw", "muon"] = "adamw"
+    """adamw, or muon: matrices move by their orthogonalised momentum, all else by AdamW; about half the steps, each up
+    to a fifth longer."""
     lr: Positive = 3e-4
     """The learning rate, once the warm-up is over."""
     beta1: Share = 0.9

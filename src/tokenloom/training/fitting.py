@@ -26,7 +26,7 @@ from tokenloom.training.build import build_model, method_in, objective_of, task_
 from tokenloom.training.config import TrainConfig
 from tokenloom.training.ending import FORWARD, Clock
 from tokenloom.training.reporting import Reporter
-from tokenloom.training.setup import adam, batch_loss, prepare
+from tokenloom.training.setup import batch_loss, optimiser_of, prepare
 
 TOKENS_PER_PARAMETER = 6.0
 TIMED_STEPS, TIMED_SHARE = 3, 0.003
@@ -118,7 +118,7 @@ def _step_seconds(config: TrainConfig, data: Dataset, fabric: Any, left: float) 
     """Return the median of a few steps after the first, or of fewer once `TIMED_SHARE` of the time left is over."""
     with fabric.init_module():  # compiling would take longer than what is timed
         model = prepare(build_model(config, data), replace(config, run=replace(config.run, compile=False)))
-    optimiser, objective = adam(model, config), objective_of(config)
+    optimiser, objective = optimiser_of(model, config), objective_of(config)
     method = method_in(config, model.process.vocab_size, data)
     rows, took, begin = slice(0, config.optimiser.batch // fabric.world_size), [0.0], time.perf_counter()
     while len(took) <= 1 + TIMED_STEPS and sum(took) <= TIMED_SHARE * left:

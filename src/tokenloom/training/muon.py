@@ -24,20 +24,19 @@ STEPS = 5
 Matrix = Float[Tensor, "rows columns"]
 
 
-class Muon(torch.optim.AdamW):
-    """AdamW whose last group of parameters are matrices, which move by Muon's law."""
+class Muon(torch.optim.Optimizer):
+    """Matrices move by Muon's law, in the second group, and others by AdamW, whose options both have."""
 
-    def __init__(self, others: Iterable[Tensor], matrices: Iterable[Tensor], **options: Any) -> None:
-        super().__init__([{"params": list(others)}, {"params": list(matrices)}], **options)
+    def __init__(self, others: Iterable[Tensor], matrices: Iterable[Tensor], *options: Any) -> None:
+        self.adam = torch.optim.AdamW(list(others), *options)
+        (group,) = self.adam.param_groups
+        super().__init__([group, {**group, "params": list(matrices), "moments": ("momentum",)}], {})
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
         others, matrices = self.param_groups
-        self.param_groups = [others]
-        try:
-            super().step(closure)
-        finally:
-            self.param_groups = [others, matrices]
+        self.adam.param_groups, self.adam.state = [others], self.state
+        self.adam.step(closure)
         rate, decay = float(matrices["lr"]), matrices["weight_decay"]
         for weight in matrices["params"]:
             if weight.grad is None:

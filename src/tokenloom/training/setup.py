@@ -30,6 +30,7 @@ from tokenloom.training.batches import Batch
 from tokenloom.training.build import build_model, method_in, objective_of
 from tokenloom.training.config import TrainConfig
 from tokenloom.training.methods import Method
+from tokenloom.training.muon import Muon, matrices_of
 
 ADAM = ("step", "exp_avg", "exp_avg_sq")
 
@@ -82,6 +83,8 @@ def prepare(model: DiffusionModel, config: TrainConfig) -> DiffusionModel:
     options = config.run
     if options.compile and options.strategy == "fsdp" and int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise ValueError("--run.compile cannot be combined with --run.strategy fsdp; leave one of them out")
+    if config.optimiser.kind == "muon" and options.strategy == "fsdp" and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise ValueError("--optimiser.kind muon needs whole matrices on each process; leave out --run.strategy fsdp")
     if options.sample_every and options.strategy == "fsdp" and int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise ValueError("--run.sample-every needs the whole model on each process; leave out --run.strategy fsdp")
     blocks = [module for module in model.modules() if isinstance(module, Block)]
@@ -94,12 +97,19 @@ def prepare(model: DiffusionModel, config: TrainConfig) -> DiffusionModel:
     return model
 
 
-def adam(model: DiffusionModel, config: TrainConfig) -> torch.optim.AdamW:
-    """Return AdamW as configured, for Adam where no weight decays; the loop sets the learning rate of every step."""
+def optimiser_of(model: DiffusionModel, config: TrainConfig) -> torch.optim.Optimizer:
+    """Return AdamW, or Muon, as configured; the loop sets the learning rate of every step."""
     options = config.optimiser
-    betas = options.beta1, options.beta2
+    known = (options.lr, (options.beta1, options.beta2), options.eps, options.weight_decay)
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    return torch.optim.AdamW(trained, options.lr, betas, options.eps, options.weight_decay)
+    if options.kind == "adamw":
+        return torch.optim.AdamW(trained, *known)
+    matrices = matrices_of(unwrapped(model.network))
+    if not matrices:
+        network = unwrapped(model.network).name
+        raise ValueError(f"--optimiser.kind muon moves matrices, and the network {network} has none; use adamw")
+    moved = {id(weight) for weight in matrices}
+    return Muon([parameter for parameter in trained if id(parameter) not in moved], matrices, *known)
 
 
 def batch_loss(model: DiffusionModel, batch: Batch, method: Method, objective: Objective) -> Tensor:
@@ -130,18 +140,19 @@ class Learner:
             self.averaged.to(fabric.device)
         else:
             shard(self.averaged_root, mesh)  # in the same parts as its model
-        self.optimiser = fabric.setup_optimizers(adam(self.model, config))
+        self.optimiser = fabric.setup_optimizers(optimiser_of(self.model, config))
         if saved is not None:
             self._restore_moments(saved.tensors["optimiser"])
 
     def _restore_moments(self, stored: Mapping[str, Tensor]) -> None:
-        """Load Adam's moments, after the model is cut into parts; a parameter that never had a gradient has none."""
-        named = enumerate(self._trained().items())
-        moved = [(index, name, value) for index, (name, value) in named if f"step.{name}" in stored]
-        expected: dict[str, Tensor] = {f"{key}.{name}": value for _, name, value in moved for key in ADAM}
-        expected |= {f"step.{name}": torch.empty(()) for _, name, _ in moved}
+        """Load the moments, after the model is cut into parts; a parameter that never had a gradient has none."""
+        expected, state = dict[str, Tensor](), dict[int, dict[str, Tensor]]()
+        for index, (name, value, keys) in enumerate(self._trained()):
+            names = {key: f"{key}.{name}" for key in keys}
+            if names[keys[0]] in stored:
+                expected |= {names[key]: torch.empty(()) if key == "step" else value for key in keys}
+                state[index] = {key: cut_like(stored[each], value) for key, each in names.items() if each in stored}
         check_tensors(expected, stored, "the moments of the checkpoint")
-        state = {index: {key: cut_like(stored[f"{key}.{name}"], value) for key in ADAM} for index, name, value in moved}
         self.optimiser.load_state_dict({"state": state, "param_groups": self.optimiser.state_dict()["param_groups"]})
 
     def tensors(self, keep: bool) -> dict[str, dict[str, Tensor]]:
@@ -149,7 +160,7 @@ class Learner:
         state = self.optimiser.state_dict()["state"]
         moments = {
             f"{key}.{name}": value
-            for index, name in enumerate(self._trained())
+            for index, (name, _, _) in enumerate(self._trained())
             for key, value in state.get(index, {}).items()
         }
         groups = {"model": self.kept(self.model), "ema": self.kept(self.averaged_root.model), "optimiser": moments}
@@ -160,9 +171,11 @@ class Learner:
         trained = {name for name, parameter in part.named_parameters() if parameter.requires_grad}
         return {name: value for name, value in part.state_dict().items() if not self.adapters or name in trained}
 
-    def _trained(self) -> dict[str, nn.Parameter]:
-        """Return the parameters that the optimiser steps, in its order."""
-        return {name: value for name, value in self.model.named_parameters() if value.requires_grad}
+    def _trained(self) -> list[tuple[str, nn.Parameter, tuple[str, ...]]]:
+        """Return the parameters that the optimiser steps, in its order, with their names and those of their moments."""
+        names = {id(value): name for name, value in self.model.named_parameters()}
+        groups = [(group["params"], group.get("moments", ADAM)) for group in self.optimiser.param_groups]
+        return [(names[id(value)], value, keys) for values, keys in groups for value in values]
 
 
 @torch.no_grad()
