@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import torch
@@ -26,6 +26,9 @@ def text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     path = tmp_path / "text.txt"
     path.write_text("the loom weaves the warp and the weft, and the weft the warp\n" * 300)
     return str(path)
+
+
+KINDS: tuple[Literal["adamw", "muon"], ...] = ("adamw", "muon")
 
 
 def machine(flops: float, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,6 +67,14 @@ def test_more_time_or_a_faster_machine_trains_a_larger_network_on_enough_tokens(
         assert widths[-1] == SIZES[0].width or tokens > 0.99 * TOKENS_PER_PARAMETER * parameters
     assert widths == sorted(set(widths))
     assert (widths[0], widths[-1]) == (SIZES[0].width, SIZES[-1].width)
+
+
+def test_muon_takes_a_higher_rate(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine(1e11, monkeypatch)
+    base = chars(text, 10.0)
+    plain, muon = (chosen(replace(base, optimiser=replace(base.optimiser, kind=kind))) for kind in KINDS)
+    assert muon.optimiser.lr == pytest.approx(3 * plain.optimiser.lr)
+    assert recipe("text").optimiser.lr == pytest.approx(3 * recipe("chars").optimiser.lr)
 
 
 def test_options_that_are_not_to_be_chosen_are_kept(text: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,7 @@ from tokenloom.training.batches import training_batch
 from tokenloom.training.build import build_model, method_in, objective_of, task_of
 from tokenloom.training.config import TrainConfig
 from tokenloom.training.ending import FORWARD, Clock
+from tokenloom.training.muon import FASTER
 from tokenloom.training.reporting import Reporter
 from tokenloom.training.setup import batch_loss, optimiser_of, prepare
 
@@ -139,7 +140,8 @@ def _sized(config: TrainConfig, size: Size, length: int, processes: int) -> Trai
     batch = pieces * max(1, round(size.tokens / length / pieces))
     config = _choose(config, {"network.width": size.width, "network.depth": size.depth})
     heads = heads_for(getattr(config.network, "width", size.width))
-    return _choose(config, {"network.heads": heads, "optimiser.batch": batch, "optimiser.lr": size.lr})
+    rate = size.lr * (FASTER if config.optimiser.kind == "muon" else 1)
+    return _choose(config, {"network.heads": heads, "optimiser.batch": batch, "optimiser.lr": rate})
 
 
 def _paced(trial: _Trial) -> TrainConfig:

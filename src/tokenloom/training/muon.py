@@ -16,6 +16,8 @@ from torch import Tensor, nn
 
 from tokenloom.nn.block import Modulation
 
+FASTER = 3
+"""Times AdamW's learning rate that suits Muon."""
 MOMENTUM = 0.95
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 """Of the polynomial a x + b x^3 + c x^5, which is steep at 0 and stays near 1 there."""

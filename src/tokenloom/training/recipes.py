@@ -22,6 +22,7 @@ from tokenloom.support.registry import Directory
 from tokenloom.training.build import NAMES
 from tokenloom.training.config import FITTED, OptimiserConfig, RunConfig, TrainConfig
 from tokenloom.training.methods import method_text
+from tokenloom.training.muon import FASTER
 
 RECIPES: Directory[Callable[[], TrainConfig]] = Directory("recipe", "tokenloom.recipes", "tokenloom.training")
 
@@ -43,7 +44,9 @@ def markov() -> TrainConfig:
 @RECIPES.register("text")
 def text() -> TrainConfig:
     """Any text in subwords, with a vocabulary that suits its size and a network that suits the time and the machine."""
-    return replace(chars(), method="mdm", data=TextSource(length=128, tokenizer="bpe"))
+    base = chars()
+    optimiser = replace(base.optimiser, kind="muon", lr=FASTER * base.optimiser.lr)
+    return replace(base, method="mdm", data=TextSource(length=128, tokenizer="bpe"), optimiser=optimiser)
 
 
 @RECIPES.register("chars")
