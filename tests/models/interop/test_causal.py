@@ -94,7 +94,7 @@ def test_it_is_no_denoiser_before_it_is_trained_and_says_so(tmp_path: Path) -> N
     start(tmp_path / "llama").save(tmp_path / "begun")
     for opened in (tl.load, open_run):
         with pytest.warns(UserWarning, match="is not a diffusion model before it is trained as one"):
-            opened(tmp_path / "begun")  # type: ignore[operator]
+            opened(tmp_path / "begun")
     trained = import_model(tmp_path / "llama", causal=True).model
     assert trained.about.origin is not None
     assert trained.about.source is None  # it was trained on no rows of ours
