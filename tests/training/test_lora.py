@@ -15,6 +15,7 @@ from tests.cli.helpers import Shell
 from tests.models.interop.test_causal import save_causal
 from tests.training.helpers import saved, start, tiny, train, wait_until, weights
 from tokenloom.cli import main
+from tokenloom.data.markov import MarkovSource
 from tokenloom.models.checkpoint import checkpoints
 from tokenloom.models.interop.importing import import_model
 from tokenloom.models.opening import open_run
@@ -200,6 +201,7 @@ def test_a_missing_library_is_named_before_anything_begins(
     base: Path, tmp_path: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "peft", None)
+    monkeypatch.setattr(MarkovSource, "load", None)
     said = shell.refusal("train", "--from", str(base), "--lora", "2", "--out", str(tmp_path / "run"))
     assert 'this needs the library peft; run pip install "tokenloom[lora]"' in said
     train_whole = settings_from(str(base))
