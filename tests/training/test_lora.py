@@ -15,15 +15,16 @@ from tests.cli.helpers import Shell
 from tests.models.interop.test_causal import save_causal
 from tests.training.helpers import saved, start, tiny, train, wait_until, weights
 from tokenloom.cli import main
+from tokenloom.data.markov import MarkovSource
 from tokenloom.models.checkpoint import checkpoints
 from tokenloom.models.interop.importing import import_model
 from tokenloom.models.opening import open_run
 from tokenloom.nn.lora import PARTS
-from tokenloom.training import loop
+from tokenloom.training.batches import validate
 from tokenloom.training.build import build_model, resolve
 from tokenloom.training.config import TrainConfig
 from tokenloom.training.recipes import settings_from
-from tokenloom.training.setup import Learner
+from tokenloom.training.setup import Learner, launch
 
 pytest.importorskip("peft", reason="peft is not installed; make test brings it")
 OPTIONS = ["--optimiser.batch", "8", "--optimiser.warmup", "2", "--run.valid-rows", "8"]
@@ -85,7 +86,7 @@ def test_raw_weights_of_a_run_are_its_newest_adapters(base: Path, tmp_path: Path
 
 def test_the_average_of_adapters_shares_what_is_frozen_and_averages_the_rest(base: Path, tmp_path: Path) -> None:
     config = settings(base, tmp_path / "run")
-    learner = Learner(config, config.data.load(), loop.launch(config), None)
+    learner = Learner(config, config.data.load(), launch(config), None)
     pairs = zip(learner.model.named_parameters(), learner.averaged_root.model.parameters(), strict=True)
     for (name, own), averaged in pairs:
         assert (own is averaged) == (not own.requires_grad), name
@@ -95,7 +96,7 @@ def test_the_average_of_adapters_shares_what_is_frozen_and_averages_the_rest(bas
         with torch.no_grad():
             for parameter in learner.model.parameters():
                 if parameter.requires_grad:
-                    parameter += 1.0
+                    parameter.add_(1.0)
     after = learner.averaged_root.model.state_dict()
     moved = {name for name in after if not torch.equal(after[name], before[name])}
     assert adapters_of(moved)
@@ -165,7 +166,7 @@ def test_a_causal_beginning_is_trained_by_adapters_and_by_whole_weights(causal: 
         config = settings(causal, out, steps=60)
         optimiser = replace(config.optimiser, lr=1e-2 if lora else 2e-3)
         config = replace(config, lora=lora, optimiser=optimiser, data=replace(config.data, path=str(text), length=12))  # type: ignore[call-arg]
-        before = loop.validate(build_model(config, config.data.load()), config.data.load(), 8, 1)
+        before = validate(build_model(config, config.data.load()), config.data.load(), 8, 1)
         after = next(iter(train(resolve(config)).figures.values()))
         assert after.per_token < before.per_token - 0.5
         assert "untrained" not in (tl.load(out).about.origin or {})
@@ -200,6 +201,7 @@ def test_a_missing_library_is_named_before_anything_begins(
     base: Path, tmp_path: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "peft", None)
+    monkeypatch.setattr(MarkovSource, "load", None)
     said = shell.refusal("train", "--from", str(base), "--lora", "2", "--out", str(tmp_path / "run"))
     assert 'this needs the library peft; run pip install "tokenloom[lora]"' in said
     train_whole = settings_from(str(base))

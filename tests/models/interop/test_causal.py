@@ -77,13 +77,14 @@ def test_the_mask_is_the_first_row_without_a_token_where_there_is_one(tmp_path: 
 
 
 def test_the_mask_is_that_of_the_tokenizer_where_it_has_one(tmp_path: Path) -> None:
-    save_causal(tmp_path, rows=TOKENS + 5)
+    save_causal(tmp_path, rows=TOKENS + 2)
     record = json.loads((tmp_path / "tokenizer.json").read_text())
     flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False) | {"special": True}
     names = ("<|other|>", "<|mask|>")
     record["added_tokens"] += [{"id": TOKENS + place, "content": name} | flags for place, name in enumerate(names)]
     (tmp_path / "tokenizer.json").write_text(json.dumps(record))
-    assert start(tmp_path).process.mask_in_vocabulary == TOKENS + 1
+    process = start(tmp_path).process
+    assert (process.mask_in_vocabulary, process.vocab_size) == (TOKENS + 1, TOKENS + 2)  # and no row more
 
 
 def test_it_is_no_denoiser_before_it_is_trained_and_says_so(tmp_path: Path) -> None:
@@ -94,7 +95,7 @@ def test_it_is_no_denoiser_before_it_is_trained_and_says_so(tmp_path: Path) -> N
     start(tmp_path / "llama").save(tmp_path / "begun")
     for opened in (tl.load, open_run):
         with pytest.warns(UserWarning, match="is not a diffusion model before it is trained as one"):
-            opened(tmp_path / "begun")  # type: ignore[operator]
+            opened(tmp_path / "begun")
     trained = import_model(tmp_path / "llama", causal=True).model
     assert trained.about.origin is not None
     assert trained.about.source is None  # it was trained on no rows of ours
