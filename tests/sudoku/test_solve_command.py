@@ -51,7 +51,10 @@ def test_smaller_grids_meet_a_model_of_their_size(puzzle: str, shell: Shell) -> 
 
 @pytest.mark.parametrize(
     ("puzzle", "end"),
-    [("1..4..1..3.....1", "the givens have no solution"), ("." * 16, "more --tries, more --steps or another --seed")],
+    [
+        ("1..4..1..3.....1", "has no solution, so nothing was drawn; check its givens"),
+        ("." * 16, "there is a solution, so try more --tries, more --steps or another --seed"),
+    ],
 )
 def test_who_asks_the_impossible_is_told(puzzle: str, end: str, shell: Shell) -> None:
     printed = shell.ends(1, "solve", puzzle, "--steps", "1", "--tries", "1").out
@@ -165,8 +168,20 @@ def test_a_try_ends_as_soon_as_the_most_probable_grid_obeys_the_rules() -> None:
 def test_the_sampler_alone_can_be_asked_for(option: str, evaluations: int, shell: Shell) -> None:
     record = json.loads(shell("solve", EASY, "--steps", "2", "--json", option).out)
     solved = {"puzzle": EASY, "grid": SOLUTION, "solved": True, "tries": 1, "evaluations": evaluations}
+    solved["solutions"] = 1
     assert (record["solved"], record["evaluations_per_puzzle"], record["puzzles"]) == (1, evaluations, [solved])
     assert record["options"]["until_valid"] is (evaluations == 1)
+
+
+def test_no_solution_and_several_are_known_without_a_draw(tmp_path: Path, shell: Shell) -> None:
+    path = tmp_path / "puzzles.txt"
+    path.write_text(f"1..4..1..3.....1\n{'.' * 16}\n3102200002100320\n")
+    record = json.loads(shell.ends(1, "solve", str(path), "--json").out)
+    assert [puzzle["solutions"] for puzzle in record["puzzles"]] == [0, 2, 1]
+    assert [puzzle["evaluations"] > 0 for puzzle in record["puzzles"]] == [False, True, True]
+    printed = shell.ends(1, "solve", str(path)).out
+    assert [line.split("  ")[-1] for line in printed.splitlines()[:2]] == ["no solution", "several solutions"]
+    assert "no solution" in shell.ends(1, "solve", "1..4..1..3.....1", "--tries", "256").out
 
 
 def test_piped_progress_is_a_line_now_and_then_on_the_standard_error(

@@ -130,7 +130,8 @@ class DiffusionModel(nn.Module, Generic[Predicted_co]):
     @property
     def answer_every(self) -> int | None:
         """Loops between two answers of the network that training scores; None for one answer."""
-        return self.call.attribute("answer_every", None)
+        every: int | None = self.call.attribute("answer_every", None)
+        return every
 
     def stages(self, noisy: Noisy) -> Iterator[Tensor]:
         """Yield the features of every answer that training scores."""
@@ -165,6 +166,16 @@ class DiffusionModel(nn.Module, Generic[Predicted_co]):
         if self.reads_evidence:
             warn_unseen(process, self.about, self.length)
         other = DiffusionModel(self.network, process, None, self.predicts, self.tokenizer, self.about)
+        other.compiled = self.compiled
+        return other
+
+    @checked
+    def with_loops(self, loops: int) -> "DiffusionModel[Predicted_co]":
+        """Return the same weights with another number of passes through the blocks: fewer are faster."""
+        change = getattr(self.network, "with_loops", None)
+        if change is None:
+            raise ValueError(f"a {type(self.network).__name__} has no loops; leave loops out, or name another model")
+        other = DiffusionModel(change(loops), self.process, None, self.predicts, self.tokenizer, self.about)
         other.compiled = self.compiled
         return other
 

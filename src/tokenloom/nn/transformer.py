@@ -1,7 +1,8 @@
 """The frame of every transformer here: sizes, embedding, head, and the split into `features` and `head`."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from copy import copy
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -160,8 +161,8 @@ class Transformer(Network):
         self.timeless, self.marks_given, self.reads_absorbing = not config.time, config.given, config.absorbing
         self.reads_evidence, self.clock = config.conditioning == "evidence", config.clock
         self.answer_every = config.answer_every
-        if config.answer_every is not None and type(self).loop is Transformer.loop:
-            raise ValueError(f"answer_every is for networks with loops, dit and grid, got {self.name}")
+        if config.answer_every is not None:
+            self._check_loops()
         if self.reads_evidence:
             self.embedding: nn.Module = EvidenceEmbedding(config.vocab_size, config.width)
             self.time: TimeEmbedding | LevelEmbedding | None = LevelEmbedding(config.condition) if config.time else None
@@ -249,6 +250,18 @@ class Transformer(Network):
     def loop(self, x: Hidden, condition: Condition) -> Hidden:
         """Pass through the blocks once, where they are repeated."""
         raise TypeError(f"{type(self).__name__} has no loops; use DiT, CausalTransformer or HollowTransformer")
+
+    def with_loops(self, loops: int) -> "Transformer":
+        """Return a network of the same modules with another number of loops."""
+        self._check_loops()
+        other = copy(self)
+        other.config = replace(self.config, loops=loops, fewest_loops=None, answer_every=None)
+        other.answer_every = None
+        return other
+
+    def _check_loops(self) -> None:
+        if type(self).loop is Transformer.loop:
+            raise ValueError(f"only dit and grid networks repeat their blocks, got {self.name}; leave loops out")
 
     def rounds(self) -> range:
         """Return the passes through the blocks: `loops`, or in training a random number from `fewest_loops` on."""

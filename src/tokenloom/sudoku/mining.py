@@ -1,4 +1,4 @@
-r"""Mining of puzzles with one solution that have few givens, or need much search: a walk over the minimal ones of a grid.
+r"""Mining of puzzles with few givens, or that need much search: a walk over the minimal puzzles of a grid.
 
     {-k + k'}:   take out k givens, add cells of the solution until it is the only one again, take out what can be
 
@@ -101,7 +101,8 @@ class Walks:
         """Give a cell of every known set to the walks that grow."""
         walks = np.flatnonzero(self.growing)
         while len(walks):
-            missed = self.sets[walks].any(2) & ~(self.sets[walks] & self.given[walks, None]).any(2)
+            sets, given = self.sets[walks], self.given[walks, None]
+            missed: np.ndarray = np.any(sets, axis=2) & ~np.any(sets & given, axis=2)
             walks, missed = walks[missed.any(1)], missed[missed.any(1)]
             cells = self.sets[walks, missed.argmax(1)]
             self.given[walks, self._choose(cells)] = True
@@ -135,7 +136,9 @@ class Walks:
         return guesses(np.ascontiguousarray(grids.T).reshape(self.side, self.side, -1))
 
 
-def mine(solutions: UInt8[np.ndarray, "walks cells"], aim: Aim, questions: int, generator: np.random.Generator) -> Mined:
+def mine(
+    solutions: UInt8[np.ndarray, "walks cells"], aim: Aim, questions: int, generator: np.random.Generator
+) -> Mined:
     """Walk on each grid for a number of questions; return the first puzzle of each walk, any minimal one, and the last
     `EACH` different ones with at most `FEW` givens or at least `MANY` guesses."""
     walks = Walks(solutions, aim, generator)

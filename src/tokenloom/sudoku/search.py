@@ -18,7 +18,7 @@ from tokenloom.sudoku.solver import box_shape
 WIDTH = 1024
 """Grids that are worked on at once: more do not stay in a processor's cache."""
 FEWEST = 512
-"""Fewer than these are joined by more, for a step costs its instructions."""
+"""Fewer than these are joined by more, unless the search has just begun: a step costs its instructions."""
 STEPS = 2
 """Steps of singles between two looks at what has ended."""
 
@@ -42,20 +42,20 @@ class Searched:
 def search(grids: Candidates, limit: int = 2, patience: int = 1 << 30) -> Searched:
     """Look for up to `limit` solutions of each puzzle, with at most about `patience` guesses."""
     side, count = grids.shape[0], grids.shape[2]
-    found = Searched(
-        np.zeros((limit, side * side, count), np.uint8),
-        *(np.zeros(count, np.int64) for _ in range(3)),
-        np.ones(count, bool),
-    )
-    waiting = [(grids, np.arange(count), np.zeros(count, np.int64))]
+    none = np.zeros((limit, side * side, count), np.uint8)
+    numbers = (np.zeros(count, np.int64), np.zeros(count, np.int64), np.zeros(count, np.int64))
+    found = Searched(none, *numbers, np.ones(count, bool))
+    waiting, fewest = [(grids, np.arange(count), np.zeros(count, np.int64))], count
     while waiting := [part for part in waiting if len(part[1])]:
         live, puzzle, depth = waiting.pop()
-        while waiting and live.shape[2] < FEWEST:
-            live, puzzle, depth = (np.concatenate(pair, -1) for pair in zip(waiting.pop(), (live, puzzle, depth)))
+        while waiting and live.shape[2] < min(fewest, FEWEST):
+            more = waiting.pop()
+            live = np.concatenate([more[0], live], 2)
+            puzzle, depth = np.concatenate([more[1], puzzle]), np.concatenate([more[2], depth])
         if live.shape[2] > WIDTH:
             waiting.append((live[..., :-WIDTH], puzzle[:-WIDTH], depth[:-WIDTH]))
             live, puzzle, depth = live[..., -WIDTH:], puzzle[-WIDTH:], depth[-WIDTH:]
-        before = live
+        before, fewest = live, fewest + 1  # at first a single grid per puzzle: a solution may be near
         for _ in range(STEPS):
             before, live = live, singles(live)
         changed = (live != before).any((0, 1))
@@ -100,7 +100,7 @@ def _keep_solutions(found: Searched, grids: Candidates, puzzle: np.ndarray, solv
 
 
 def _guesses(grids: Candidates) -> tuple[Candidates, np.ndarray, np.ndarray]:
-    """Return each grid once for every candidate of its first cell with the fewest, which it was, and flags of firsts."""
+    """Return each grid once for every candidate of its first cell with the fewest, its index and whether it leads."""
     cells = grids.reshape(-1, grids.shape[2])
     open_candidates = COUNT[cells]
     open_candidates[open_candidates == 1] = 255

@@ -53,7 +53,10 @@ def singles(grids: Candidates) -> Candidates:
     units = (
         ([both[:, :, column] for column in range(side)], (side, 1, -1)),
         ([both[:, row] for row in range(side)], (1, side, -1)),
-        ([boxes[:, :, i, :, j] for i in range(height) for j in range(width)], (side // height, 1, side // width, 1, -1)),
+        (
+            [boxes[:, :, i, :, j] for i in range(height) for j in range(width)],
+            (side // height, 1, side // width, 1, -1),
+        ),
     )
     taken, forced = np.zeros_like(grids), np.zeros_like(grids)
     broken = np.zeros(grids.shape[2], bool)
