@@ -23,7 +23,12 @@ from tokenloom.sudoku.solver import BLANK
 from tokenloom.support.files import default_cache
 from tokenloom.types import Tokens
 
-KINDS = ("are solved by singles", f"need 1 to {MANY - 1} guesses", f"need {MANY} or more guesses", f"have {FEW} givens")
+KINDS = (
+    "are solved by singles",
+    f"need 1 to {MANY - 1} guesses",
+    f"need {MANY} or more guesses",
+    f"have {FEW} givens or fewer",
+)
 Shares = tuple[float, float, float, float]
 
 
