@@ -18,6 +18,7 @@ from rich.live import Live
 from tyro.conf import Positional, arg
 
 from tokenloom.data.decoder import frame
+from tokenloom.models.model import DiffusionModel
 from tokenloom.models.opening import Run, open_run
 from tokenloom.models.threads import fit_threads
 from tokenloom.samplers import Step
@@ -33,6 +34,8 @@ from tokenloom.types import Tokens
 
 MODELS = {4: "sudoku4-udm-loo", 6: "sudoku6-udm-loo", 9: "sudoku"}
 """The bundled model that solves a puzzle of each side unless another is named."""
+GLANCE = 3
+"""The part of its loops with which a model looks at every puzzle first."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +126,15 @@ def _with_progress(run: Run, puzzles: Tokens, solver: Solver) -> list[Outcome]:
         display.update(f"{solved} solved of {tried} tried, of {counted(total, 'puzzle')}", solved / total)
 
     with display.status(f"solving {counted(total, 'puzzle')}"):
-        return solve_puzzles(run.model, puzzles, solver, None, update)
+        return solve_puzzles(
+            run.model, puzzles, solver, None, update, glance_of(run.model) if solver.until_valid else None
+        )
+
+
+def glance_of(model: DiffusionModel) -> DiffusionModel | None:
+    """Return the model with a third of its loops, which usual puzzles need no more of; None if it has few."""
+    loops = getattr(getattr(model.network, "config", None), "loops", 1)
+    return model.with_loops(loops // GLANCE) if loops >= 2 * GLANCE else None
 
 
 def print_one(console: Console, puzzles: Tokens, outcome: Outcome, seconds: float) -> None:

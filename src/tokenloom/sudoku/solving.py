@@ -9,7 +9,7 @@ its number and the seed alone, not on the other puzzles.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from jaxtyping import Bool, Int
 from torch import Tensor
@@ -72,30 +72,55 @@ OnDrawn = Callable[[Sequence[Outcome]], None]
 
 
 def solve_puzzles(
-    model: Model, puzzles: Tokens, solver: Solver, on_step: OnStep | None = None, on_drawn: OnDrawn | None = None
+    model: Model,
+    puzzles: Tokens,
+    solver: Solver,
+    on_step: OnStep | None = None,
+    on_drawn: OnDrawn | None = None,
+    glance: Model | None = None,
 ) -> list[Outcome]:
-    """Solve puzzles [puzzles, cells] of one size, -1 for a blank; `on_drawn` sees the outcomes after every batch."""
+    """Solve puzzles [puzzles, cells] of one size, -1 for a blank; `on_drawn` sees the outcomes after every batch.
+
+    A `glance` is a faster model that is asked once about every puzzle; its grid is an answer where it obeys the rules.
+    """
     check_fits(model, puzzles)
     counts = count_solutions(puzzles)
     outcomes = [Outcome(tuple(puzzle), solutions=count) for puzzle, count in zip(puzzles.tolist(), counts, strict=True)]
     made = 0
+    if glance is not None:
+        once = replace(solver, sampler=Sampler(steps=1), until_valid=True)
+        _take_round(glance, puzzles, once, outcomes, [1], None, on_drawn)
+        outcomes = [one if one.solved else replace(one, tries=0) for one in outcomes]
     while made < solver.tries:
         count = min(max(1, made), solver.tries - made)
-        unsolved = [index for index, outcome in enumerate(outcomes) if not outcome.solved and outcome.solutions != 0]
-        draws = [(index, made + attempt) for index in unsolved for attempt in range(1, count + 1)]
-        for first in range(0, len(draws), solver.batch):
-            drawn = draws[first : first + solver.batch]
-            chosen = puzzles[[index for index, _ in drawn]]
-            samples = _draw(model, chosen, solver, [attempt for _, attempt in drawn], on_step)
-            results = (samples.tokens.tolist(), obeys(samples.tokens, chosen).tolist(), samples.evaluations.tolist())
-            for (index, attempt), grid, solved, cost in zip(drawn, *results, strict=True):
-                if not outcomes[index].solved:  # the first valid grid of a puzzle stays
-                    cost += outcomes[index].evaluations
-                    outcomes[index] = Outcome(tuple(grid), solved, attempt, cost, counts[index])
-            if on_drawn is not None:
-                on_drawn(outcomes)
+        _take_round(model, puzzles, solver, outcomes, range(made + 1, made + count + 1), on_step, on_drawn)
         made += count
     return outcomes
+
+
+def _take_round(
+    model: Model,
+    puzzles: Tokens,
+    solver: Solver,
+    outcomes: list[Outcome],
+    tries: Sequence[int],
+    on_step: OnStep | None,
+    on_drawn: OnDrawn | None,
+) -> None:
+    """Draw the tries of these numbers for every puzzle that is not solved, and update the outcomes."""
+    unsolved = [index for index, one in enumerate(outcomes) if not one.solved and one.solutions != 0]
+    draws = [(index, number) for index in unsolved for number in tries]
+    for first in range(0, len(draws), solver.batch):
+        drawn = draws[first : first + solver.batch]
+        chosen = puzzles[[index for index, _ in drawn]]
+        samples = _draw(model, chosen, solver, [number for _, number in drawn], on_step)
+        results = (samples.tokens.tolist(), obeys(samples.tokens, chosen).tolist(), samples.evaluations.tolist())
+        for (index, number), grid, solved, cost in zip(drawn, *results, strict=True):
+            before = outcomes[index]
+            if not before.solved:  # the first valid grid of a puzzle stays
+                outcomes[index] = Outcome(tuple(grid), solved, number, before.evaluations + cost, before.solutions)
+        if on_drawn is not None:
+            on_drawn(outcomes)
 
 
 def count_solutions(puzzles: Tokens) -> list[int | None]:
