@@ -17,6 +17,7 @@ import tokenloom as tl
 from tests.cli.helpers import Shell
 from tokenloom.samplers import Sampler
 from tokenloom.sudoku.puzzles import is_valid, unique_puzzles
+from tokenloom.sudoku.solve_command import glance_of
 from tokenloom.sudoku.solver import BLANK
 from tokenloom.sudoku.solving import Solver, obeys, solve_puzzles
 from tokenloom.sudoku.text import format_grid, parse_puzzles, puzzles_of_file
@@ -162,6 +163,30 @@ def test_a_try_ends_as_soon_as_the_most_probable_grid_obeys_the_rules() -> None:
     assert min(outcome.evaluations for outcome in stopped) == 1
     assert min(outcome.evaluations for outcome in drawn) > 5
     assert stopped == [solve_puzzles(model, puzzle[None], quick)[0] for puzzle in puzzles]
+
+
+def test_a_glance_answers_where_it_is_right_and_costs_the_others_an_evaluation(guesser: tl.DiffusionModel) -> None:
+    """A model that says the same grid of every puzzle is right about the first alone."""
+    grid = "1234341221434321"
+    puzzles = parse_puzzles([grid[:8] + "." * 8, *SIDE_4[1:]])
+    known = torch.nn.functional.one_hot(parse_puzzles([grid])[0], 4).float() * 99
+    sure = tl.DiffusionModel(lambda tokens, time: known.expand(len(tokens), -1, -1), tl.Masked(4), predicts=tl.Denoiser)
+    solver = Solver(Sampler(steps=2), tries=4, seed=3)
+    glanced = solve_puzzles(guesser, puzzles[[0, 2]], solver, glance=sure)
+    assert format_grid(glanced[0].grid) == grid
+    assert (glanced[0].tries, glanced[0].evaluations) == (1, 1)
+    assert format_grid(glanced[1].grid) == grid  # of an empty grid any valid one is right
+    shifted = parse_puzzles(["2" + "." * 15])
+    plain, glanced = (solve_puzzles(guesser, shifted, solver, glance=model) for model in (None, sure))
+    assert glanced == [replace(plain[0], evaluations=plain[0].evaluations + 1)]
+
+
+def test_a_network_with_many_loops_glances_with_a_third_of_them() -> None:
+    model = tl.load("sudoku")
+    glance = glance_of(model)
+    assert glance is not None
+    assert (model.network.config.loops, glance.network.config.loops) == (12, 4)  # type: ignore[union-attr]
+    assert glance_of(model.with_loops(5)) is None
 
 
 @pytest.mark.parametrize(("option", "evaluations"), [("--until-valid", 1), ("--no-until-valid", 2)])
