@@ -63,8 +63,10 @@ def main(study: tyro.conf.OmitArgPrefixes[Study]) -> None:
         kernel, _, corrector = text.partition(" + ")
         for steps in study.steps:
             line = f"{text:42} {steps:4}"
-            sharp = {"temperature": study.temperature, "top_p": study.top_p, "grid": study.grid}
-            options = SamplerOptions(steps=steps, sampler=kernel, corrector=corrector or "none", **sharp)
+            options = SamplerOptions(
+                steps=steps, sampler=kernel, corrector=corrector or "none",
+                temperature=study.temperature, top_p=study.top_p, grid=study.grid,
+            )  # fmt: skip
             solver = Solver(options.sampler_value(), study.tries, study.seed, 64, until_valid=True)
             for name, puzzles in sets.items():
                 outcomes = solve_puzzles(model, puzzles.posed, solver)
