@@ -41,7 +41,10 @@ def read(path: Path) -> list[Mined]:
 
 def pick(found: list[Mined]) -> list[Mined]:
     """Return the first puzzle of each grid, at most `COUNT`."""
-    return list({one.solution: one for one in reversed(found)}.values())[::-1][:COUNT]
+    of_grid = dict[str, Mined]()
+    for one in found:
+        of_grid.setdefault(one.solution, one)
+    return list(of_grid.values())[:COUNT]
 
 
 def padded(one: Mined, givens: int, generator: np.random.Generator) -> Mined:
