@@ -9,7 +9,6 @@ one of them: so each found X' is kept, and says without a search what must be ad
 Many walks, each on a grid of its own, ask the exact search one question each at a time.
 """
 
-from collections import Counter
 from dataclasses import astuple, dataclass
 from typing import Literal
 
@@ -139,20 +138,20 @@ class Walks:
 def mine(
     solutions: UInt8[np.ndarray, "walks cells"], aim: Aim, questions: int, generator: np.random.Generator
 ) -> Mined:
-    """Walk on each grid for a number of questions; return the first puzzle of each walk, any minimal one, and the last
-    `EACH` different ones with at most `FEW` givens or at least `MANY` guesses."""
+    """Walk on each grid for a number of questions, and return the first puzzle of each walk, which is any minimal one.
+
+    Beside it stand the last `EACH` different ones with at most `FEW` givens or at least `MANY` guesses.
+    """
     walks = Walks(solutions, aim, generator)
     for _ in range(questions):
         walks.take_step()
-    seen: Counter[bytes] = Counter()
     found = Mined(*(np.concatenate(part) for part in zip(*(astuple(part) for part in walks.found), strict=True)))
-    first = np.unique(found.solutions, axis=0, return_index=True)[1]
     wanted = (found.given.sum(1) <= FEW) | (found.guesses >= MANY)
-    chosen = list(first)
+    chosen = np.unique(found.solutions, axis=0, return_index=True)[1].tolist()
+    seen = {found.solutions[row].tobytes(): {found.given[row].tobytes()} for row in chosen}
     for row in np.flatnonzero(wanted)[::-1]:
-        puzzle, grid = found.given[row].tobytes(), found.solutions[row].tobytes()
-        if not seen[grid + puzzle] and seen[grid] < EACH and row not in first:
+        puzzle, of_grid = found.given[row].tobytes(), seen[found.solutions[row].tobytes()]
+        if puzzle not in of_grid and len(of_grid) <= EACH:
             chosen.append(row)
-        seen[grid + puzzle] += 1
-        seen[grid] += 1
+            of_grid.add(puzzle)
     return Mined(*(part[np.sort(chosen)] for part in astuple(found)))
