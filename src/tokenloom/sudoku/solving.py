@@ -90,7 +90,6 @@ def solve_puzzles(
     if glance is not None:
         once = replace(solver, sampler=Sampler(steps=1), until_valid=True)
         _take_round(glance, puzzles, once, outcomes, [1], None, on_drawn)
-        outcomes = [one if one.solved else replace(one, tries=0) for one in outcomes]
     while made < solver.tries:
         count = min(max(1, made), solver.tries - made)
         _take_round(model, puzzles, solver, outcomes, range(made + 1, made + count + 1), on_step, on_drawn)
