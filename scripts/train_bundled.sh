@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Train the bundled models, one core each; a run that was interrupted resumes where it stopped.
-#   scripts/train_bundled.sh sudoku | sudoku4-udm-loo | sudoku6-udm-loo [folder]
+#   scripts/train_bundled.sh sudoku4-udm-loo | sudoku6-udm-loo [folder]
+#   scripts/train_bundled.sh sudoku folder mined.csv.gz
 #   scripts/train_bundled.sh shakespeare-udm-loo folder input.txt
 set -euo pipefail
 name=${1:?name a model: sudoku, sudoku4-udm-loo, sudoku6-udm-loo or shakespeare-udm-loo}
@@ -14,11 +15,12 @@ sudoku=(
   --run.valid-rows 256 --run.validate-every 1000 --run.checkpoint-every 500
 )
 case $name in
-  sudoku)
+  sudoku) # the collection: python -m tokenloom.sudoku.collection --out mined.csv.gz --blocks 200 --seed 11
     run=(
       --recipe sudoku9 --method any --time-power 0.5 "${sudoku[@]}"
-      --data.rows 16000 --data.seed 2 --data.givens 24 50 --data.hard 0.6
-      --network.depth 2 --network.loops 12 --network.fewest-loops 3 --max-minutes 105
+      --data.path "${3:?give the path of a mined collection}" --data.rows 1000000 --data.givens 24 50
+      --data.mixture 0.2 0.25 0.35 0.2
+      --network.width 48 --network.depth 2 --network.loops 16 --network.fewest-loops 4 --max-minutes 420
     ) ;;
   sudoku4-udm-loo) run=(--recipe sudoku4 "${sudoku[@]}" "${small[@]}" --method udm --max-minutes 5) ;;
   sudoku6-udm-loo) run=(--recipe sudoku6 "${sudoku[@]}" "${small[@]}" --method udm --max-minutes 15) ;;

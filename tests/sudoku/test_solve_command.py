@@ -15,8 +15,10 @@ import torch
 
 import tokenloom as tl
 from tests.cli.helpers import Shell
+from tokenloom.models.network import unwrapped
 from tokenloom.samplers import Sampler
 from tokenloom.sudoku.puzzles import is_valid, unique_puzzles
+from tokenloom.sudoku.solve_command import glance_of
 from tokenloom.sudoku.solver import BLANK
 from tokenloom.sudoku.solving import Solver, obeys, solve_puzzles
 from tokenloom.sudoku.text import format_grid, parse_puzzles, puzzles_of_file
@@ -51,7 +53,10 @@ def test_smaller_grids_meet_a_model_of_their_size(puzzle: str, shell: Shell) -> 
 
 @pytest.mark.parametrize(
     ("puzzle", "end"),
-    [("1..4..1..3.....1", "the givens have no solution"), ("." * 16, "more --tries, more --steps or another --seed")],
+    [
+        ("1..4..1..3.....1", "has no solution, so nothing was drawn; check its givens"),
+        ("." * 16, "there is a solution, so try more --tries, more --steps or another --seed"),
+    ],
 )
 def test_who_asks_the_impossible_is_told(puzzle: str, end: str, shell: Shell) -> None:
     printed = shell.ends(1, "solve", puzzle, "--steps", "1", "--tries", "1").out
@@ -161,12 +166,48 @@ def test_a_try_ends_as_soon_as_the_most_probable_grid_obeys_the_rules() -> None:
     assert stopped == [solve_puzzles(model, puzzle[None], quick)[0] for puzzle in puzzles]
 
 
+def test_a_glance_answers_where_it_is_right_and_costs_the_others_an_evaluation(guesser: tl.DiffusionModel) -> None:
+    """A model that says the same grid of every puzzle is right about the first alone."""
+    grid = "1234341221434321"
+    puzzles = parse_puzzles([grid[:8] + "." * 8, *SIDE_4[1:]])
+    known = torch.nn.functional.one_hot(parse_puzzles([grid])[0], 4).float() * 99
+    sure = tl.DiffusionModel(lambda tokens, time: known.expand(len(tokens), -1, -1), tl.Masked(4), predicts=tl.Denoiser)
+    solver = Solver(Sampler(steps=2), tries=4, seed=3)
+    glanced = solve_puzzles(guesser, puzzles[[0, 2]], solver, glance=sure)
+    assert format_grid(glanced[0].grid) == grid
+    assert (glanced[0].tries, glanced[0].evaluations) == (1, 1)
+    assert format_grid(glanced[1].grid) == grid  # of an empty grid any valid one is right
+    shifted = parse_puzzles(["2" + "." * 15])
+    plain, glanced = (solve_puzzles(guesser, shifted, solver, glance=model) for model in (None, sure))
+    assert glanced == [replace(plain[0], evaluations=plain[0].evaluations + 1)]
+
+
+def test_a_network_with_many_loops_glances_with_a_third_of_them() -> None:
+    model = tl.load("sudoku")
+    glance = glance_of(model)
+    assert glance is not None
+    assert [unwrapped(each.network).config.loops for each in (model, glance)] == [12, 4]
+    assert glance_of(model.with_loops(5)) is None
+
+
 @pytest.mark.parametrize(("option", "evaluations"), [("--until-valid", 1), ("--no-until-valid", 2)])
 def test_the_sampler_alone_can_be_asked_for(option: str, evaluations: int, shell: Shell) -> None:
     record = json.loads(shell("solve", EASY, "--steps", "2", "--json", option).out)
     solved = {"puzzle": EASY, "grid": SOLUTION, "solved": True, "tries": 1, "evaluations": evaluations}
+    solved["solutions"] = 1
     assert (record["solved"], record["evaluations_per_puzzle"], record["puzzles"]) == (1, evaluations, [solved])
     assert record["options"]["until_valid"] is (evaluations == 1)
+
+
+def test_no_solution_and_several_are_known_without_a_draw(tmp_path: Path, shell: Shell) -> None:
+    path = tmp_path / "puzzles.txt"
+    path.write_text(f"1..4..1..3.....1\n{'.' * 16}\n3102200002100320\n")
+    record = json.loads(shell.ends(1, "solve", str(path), "--json").out)
+    assert [puzzle["solutions"] for puzzle in record["puzzles"]] == [0, 2, 1]
+    assert [puzzle["evaluations"] > 0 for puzzle in record["puzzles"]] == [False, True, True]
+    printed = shell.ends(1, "solve", str(path)).out
+    assert [line.split("  ")[-1] for line in printed.splitlines()[:2]] == ["no solution", "several solutions"]
+    assert "no solution" in shell.ends(1, "solve", "1..4..1..3.....1", "--tries", "256").out
 
 
 def test_piped_progress_is_a_line_now_and_then_on_the_standard_error(

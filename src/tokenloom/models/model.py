@@ -1,6 +1,6 @@
 """A model: predictions with a meaning, whether they come from a network or are exact."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Generic
@@ -15,7 +15,7 @@ from tokenloom.models.unseen import warn_unseen
 from tokenloom.posteriors import Asked, Denoiser, LeaveOneOut, OverTokens, Predicted_co, carry_over
 from tokenloom.process import Process
 from tokenloom.schedules import Schedule
-from tokenloom.state import Noisy
+from tokenloom.state import NetworkInput, Noisy
 from tokenloom.support.about import About
 from tokenloom.support.typed import checked
 
@@ -125,10 +125,21 @@ class DiffusionModel(nn.Module, Generic[Predicted_co]):
 
     def body(self, noisy: Noisy) -> Tensor:
         """Compute everything but the head; the logits themselves if the network does not split."""
+        return self.call.body(self._shown(noisy), num_outputs(self.process, self.predicts))
+
+    @property
+    def answer_every(self) -> int | None:
+        """Loops between two answers of the network that training scores; None for one answer."""
+        every: int | None = self.call.attribute("answer_every", None)
+        return every
+
+    def stages(self, noisy: Noisy) -> Iterator[Tensor]:
+        """Yield the features of every answer that training scores."""
+        return self.call.stages(self._shown(noisy))
+
+    def _shown(self, noisy: Noisy) -> NetworkInput:
         shown = self.process.network_input(noisy)
-        if self.reads_evidence:
-            shown = replace(shown, evidence=self.process.evidence(noisy))
-        return self.call.body(shown, num_outputs(self.process, self.predicts))
+        return replace(shown, evidence=self.process.evidence(noisy)) if self.reads_evidence else shown
 
     def head(self, features: Float[Tensor, "rows features"]) -> Float[Tensor, "rows out"]:
         """Compute logits from the features of some positions."""
@@ -155,6 +166,16 @@ class DiffusionModel(nn.Module, Generic[Predicted_co]):
         if self.reads_evidence:
             warn_unseen(process, self.about, self.length)
         other = DiffusionModel(self.network, process, None, self.predicts, self.tokenizer, self.about)
+        other.compiled = self.compiled
+        return other
+
+    @checked
+    def with_loops(self, loops: int) -> "DiffusionModel[Predicted_co]":
+        """Return the same weights with another number of passes through the blocks: fewer are faster."""
+        change = getattr(self.network, "with_loops", None)
+        if change is None:
+            raise ValueError(f"a {type(self.network).__name__} has no loops; leave loops out, or name another model")
+        other = DiffusionModel(change(loops), self.process, None, self.predicts, self.tokenizer, self.about)
         other.compiled = self.compiled
         return other
 

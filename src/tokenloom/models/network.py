@@ -7,6 +7,7 @@ A network is a callable (tokens, time) -> logits.  It may offer more, each on it
     length, timeless, causal, hollow         longest sequence; whether it ignores the time, the future, its own token
     marks_given                              it takes `given=`, the flags of given positions
     reads_evidence                           it takes `evidence=`, what each token is worth, and ignores the time
+    stages(tokens, time), answer_every       features of several answers, for training, unless that is None
     clock                                    "sigma" where its time is -log alpha_t; else it is t
     num_states, num_outputs                  how many ids it embeds, how many logits it puts out
 
@@ -17,7 +18,7 @@ apart (`compiled.py`), so that a sampler still asks for few logits.
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
@@ -96,6 +97,12 @@ class NetworkCall:
         if not self.splits and shape != [*asked, outputs]:
             expected = f"logits of shape {[*asked, outputs]} for tokens of shape {asked}"
             raise ValueError(f"the network must return {expected}, {_got(found)}")
+        return found
+
+    def stages(self, shown: NetworkInput) -> Iterator[Tensor]:
+        """Yield the features of every answer that training scores."""
+        arguments, options = self._arguments(shown)
+        found: Iterator[Tensor] = self.inner.stages(*arguments, **options)
         return found
 
     def head(self, features: Tensor) -> Tensor:

@@ -37,10 +37,9 @@ class DiT(Transformer):
         buffers = [buffer for name, buffer in self.blocks[0].named_buffers() if name.endswith("relations")]
         return {"relations": buffers[0]} if buffers else {}
 
-    def encode(self, x: Hidden, condition: Condition) -> Hidden:
-        for _ in self.rounds():
-            for block in self.blocks:
-                x = block(x, condition)
+    def loop(self, x: Hidden, condition: Condition) -> Hidden:
+        for block in self.blocks:
+            x = block(x, condition)
         return x
 
 

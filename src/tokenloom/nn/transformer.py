@@ -1,10 +1,12 @@
 """The frame of every transformer here: sizes, embedding, head, and the split into `features` and `head`."""
 
-from dataclasses import dataclass, fields
+from collections.abc import Iterator
+from copy import copy
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Literal
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from tokenloom.nn.base import NETWORKS, Hidden, Network, NetworkOptions, Relations, Task
 from tokenloom.nn.block import Block, Condition, Modulation, modulate
@@ -54,6 +56,9 @@ class TransformerConfig:
     fewest_loops: int | None = None
     """In training a number of loops from this one on is drawn for every batch, so that each of them learns to answer
     and further ones refine; None for always `loops`."""
+    answer_every: int | None = None
+    """In training the network answers after every so many loops, and gradients stop there (`stages`); None for one
+    answer at the end."""
     clock: Literal["time", "sigma"] = "time"
     """The input of the time embedding: t, or sigma = -log alpha_t, as in checkpoints of other libraries."""
     time_scale: float = 1000.0
@@ -73,6 +78,8 @@ class TransformerConfig:
             raise ValueError(f"loops must be at most {MOST_LOOPS}, got {self.loops}; the blocks are repeated so often")
         if self.fewest_loops is not None and not 1 <= self.fewest_loops <= self.loops:
             raise ValueError(f"fewest_loops must be in 1..{self.loops}, the loops, got {self.fewest_loops}")
+        if self.answer_every is not None and not 1 <= self.answer_every <= self.loops:
+            raise ValueError(f"answer_every must be in 1..{self.loops}, the loops, got {self.answer_every}")
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout must be in [0, 1), got {self.dropout}")
 
@@ -94,6 +101,9 @@ class TransformerOptions(NetworkOptions):
     """Passes through the blocks, with the same weights (dit and grid)."""
     fewest_loops: int | None = None
     """The fewest loops that training draws, a number for every batch; by default always `loops`."""
+    answer_every: int | None = None
+    """Loops between two answers that training scores, with gradients that stop at each; by default one answer at the
+    end."""
     condition: int = 128
     """Size of the time embedding."""
     dropout: float = 0.0
@@ -150,6 +160,9 @@ class Transformer(Network):
         self.length, self.num_states, self.num_outputs = config.length, config.num_states, config.vocab_size
         self.timeless, self.marks_given, self.reads_absorbing = not config.time, config.given, config.absorbing
         self.reads_evidence, self.clock = config.conditioning == "evidence", config.clock
+        self.answer_every = config.answer_every
+        if config.answer_every is not None:
+            self._check_loops()
         if self.reads_evidence:
             self.embedding: nn.Module = EvidenceEmbedding(config.vocab_size, config.width)
             self.time: TimeEmbedding | LevelEmbedding | None = LevelEmbedding(config.condition) if config.time else None
@@ -175,6 +188,38 @@ class Transformer(Network):
         evidence: PerPosition | None = None,
     ) -> Hidden:
         """Compute everything but the head; `head(features)` gives logits, at any subset of positions."""
+        x, condition = self._embedded(tokens, time, absorbing, given, evidence)
+        return self._read(self.encode(x, condition), condition, tokens)
+
+    def stages(
+        self,
+        tokens: Tokens,
+        time: PerRow,
+        absorbing: Tokens | None = None,
+        given: Flags | None = None,
+        evidence: PerPosition | None = None,
+    ) -> Iterator[Hidden]:
+        """Yield the features after every `answer_every` loops, and after the last.
+
+        The state of the positions goes on without its gradient, as in recursive models: each answer trains the loops
+        since the one before.
+        """
+        x, condition = self._embedded(tokens, time, absorbing, given, evidence)
+        rounds, every = self.rounds(), self.answer_every
+        for number in rounds:
+            x = self.loop(x, condition)
+            if number + 1 == len(rounds) or (every is not None and (number + 1) % every == 0):
+                yield self._read(x, condition, tokens)
+                x = x.detach()
+
+    def _embedded(
+        self,
+        tokens: Tokens,
+        time: PerRow,
+        absorbing: Tokens | None,
+        given: Flags | None,
+        evidence: PerPosition | None,
+    ) -> tuple[Tensor, Condition]:
         self._check_length(tokens.shape[1])
         if not self.reads_evidence:
             if self.reads_absorbing and absorbing is None:
@@ -184,9 +229,10 @@ class Transformer(Network):
             x, level = self.embedding(tokens, evidence), evidence
         else:
             raise ValueError("this network is conditioned on the evidence of each token; pass evidence=")
-        condition = None if self.time is None else self.time(level)
-        encoded = self.norm(self.encode(x, condition))
-        features = modulate(encoded, *self.modulation(condition))
+        return x, None if self.time is None else self.time(level)
+
+    def _read(self, x: Tensor, condition: Condition, tokens: Tokens) -> Tensor:
+        features = modulate(self.norm(x), *self.modulation(condition))
         vectors = features.shape[1] // max(tokens.shape[1], 1)  # a grid network has one per candidate, laid end to end
         return features.reshape(*tokens.shape, vectors * features.shape[2])
 
@@ -196,8 +242,26 @@ class Transformer(Network):
             raise ValueError(f"this network reads at most {self.config.length} positions, got {length}")
 
     def encode(self, x: Hidden, condition: Condition) -> Hidden:
-        """Apply the body of the network."""
-        raise TypeError(f"{type(self).__name__} has no body; use DiT, CausalTransformer or HollowTransformer")
+        """Apply the body of the network: by default its loops."""
+        for _ in self.rounds():
+            x = self.loop(x, condition)
+        return x
+
+    def loop(self, x: Hidden, condition: Condition) -> Hidden:
+        """Pass through the blocks once, where they are repeated."""
+        raise TypeError(f"{type(self).__name__} has no loops; use DiT, CausalTransformer or HollowTransformer")
+
+    def with_loops(self, loops: int) -> "Transformer":
+        """Return a network of the same modules with another number of loops."""
+        self._check_loops()
+        other = copy(self)
+        other.config = replace(self.config, loops=loops, fewest_loops=None, answer_every=None)
+        other.answer_every = None
+        return other
+
+    def _check_loops(self) -> None:
+        if type(self).loop is Transformer.loop:
+            raise ValueError(f"only dit and grid networks repeat their blocks, got {self.name}; leave loops out")
 
     def rounds(self) -> range:
         """Return the passes through the blocks: `loops`, or in training a random number from `fewest_loops` on."""

@@ -80,9 +80,14 @@ def training_loss(
 
 
 def loss_at(
-    model: Model, objective: Objective | PriorTerm, x_0: Tokens, noisy: Noisy, weights: PerPosition | None = None
+    model: Model,
+    objective: Objective | PriorTerm,
+    x_0: Tokens,
+    noisy: Noisy,
+    weights: PerPosition | None = None,
+    features: Tensor | None = None,
 ) -> Loss:
-    """Score a state that the caller has made, of arguments that were checked."""
+    """Score a state that the caller has made, of arguments that were checked; `features` are by default its body's."""
     if weights is None:
         weights = noisy.free.double() / noisy.free.sum().clamp(min=1)
     head = model.linear_head
@@ -95,7 +100,7 @@ def loss_at(
         per_token = objective.per_token(prediction, x_0, noisy, model.process)
         per_token = per_token if noisy.given is None else per_token.masked_fill(noisy.given, 0)
         return Loss((weights * per_token).sum(), per_token.detach())
-    features = model.body(noisy).flatten(0, 1)
+    features = (model.body(noisy) if features is None else features).flatten(0, 1)
     rows = replace(noisy, evidence=model.process.evidence(noisy)).each_position()
     weights = weights.flatten()
     clean, open_rows = x_0.reshape(-1, 1), _open_rows(rows, model)

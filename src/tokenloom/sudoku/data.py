@@ -27,6 +27,7 @@ from tokenloom.data.decoder import Decoder
 from tokenloom.drawing.categorical import draw_uniform_tokens
 from tokenloom.drawing.randomness import starting_at, uniform
 from tokenloom.sudoku.difficulty import cached_difficulty, hard_rows
+from tokenloom.sudoku.mixture import Shares, check_shares, kinds_of, mixed_rows
 from tokenloom.sudoku.network import grid_relations
 from tokenloom.sudoku.puzzles import minimal_puzzles, violations
 from tokenloom.sudoku.solver import BLANK, box_shape, check_givens, random_grid, solve
@@ -98,6 +99,9 @@ class SudokuSource(Source):
     hard: float = 0.0
     """Share of the training rows whose puzzle needs more than singles; only with unique puzzles.  The harder a puzzle,
     the more often it is drawn, and the same share of the rows is given no cell beyond its puzzle."""
+    mixture: Shares | None = None
+    """Shares of the training rows whose puzzle singles solve, that needs some guesses, that needs many, and that has
+    few givens (`mixture.py`); only with unique puzzles, and instead of hard."""
     rows: int = 50_000
     """Rows to generate, or to read."""
     seed: int = 0
@@ -125,14 +129,19 @@ class SudokuSource(Source):
         if self.hard and marks is not None:
             rated = cached_difficulty(torch.where(marks, grids.long(), BLANK), side, cache)
             chosen = chosen[hard_rows(rated[chosen], self.hard, self.seed)]
+        if self.mixture is not None and marks is not None:
+            kinds = kinds_of(torch.where(marks, grids.long(), BLANK), side, cache)
+            chosen = chosen[mixed_rows(kinds[chosen], self.mixture, self.seed)]
         train, valid = grids[chosen], grids[others]
         digest = hashlib.sha256(repr((side, self.rows, self.seed, valid_fraction, *self.givens)).encode())
         for table in (train, valid) if marks is None else (train, valid, marks):
             digest.update(repr(tuple(table.shape)).encode() + table.numpy().tobytes())
         digest.update(repr(self.hard).encode() if self.hard else b"")
+        digest.update(b"" if self.mixture is None else repr(self.mixture).encode())
+        bare = self.hard if self.mixture is None else 1 - self.mixture[0]
         facts = self.outline().name, side, train, valid, digest.hexdigest(), grid_decoder(side)
         puzzles = None if marks is None else (marks[chosen], marks[others])
-        return SudokuDataset(*facts, givens=self.givens, puzzles=puzzles, bare=self.hard)
+        return SudokuDataset(*facts, givens=self.givens, puzzles=puzzles, bare=bare)
 
     def _check(self, valid_fraction: float) -> None:
         box_shape(self.side)
@@ -144,6 +153,11 @@ class SudokuSource(Source):
         if not 0 <= self.hard <= 1 or (self.hard and self.puzzles == "random"):
             got = f"{self.hard:g} with {self.puzzles} puzzles"
             raise ValueError(f"hard must be in [0, 1], and 0 unless puzzles are unique, got {got}")
+        if self.mixture is not None:
+            check_shares(self.mixture)
+            if self.hard or self.puzzles == "random":
+                got = f"hard {self.hard:g} and {self.puzzles} puzzles"
+                raise ValueError(f"a mixture needs unique puzzles, and takes the place of hard, got {got}")
 
     def _grids(self, cache: Path | None) -> tuple[Tokens, Flags | None]:
         """Return complete grids, and the flags of their puzzles if these are to be unique."""

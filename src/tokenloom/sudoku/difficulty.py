@@ -1,16 +1,11 @@
 r"""The difficulty of a Sudoku: the steps of the longest refutation that logic cannot do without.
 
-    a step of singles:   a cell with one candidate takes it from its row, column and box, and a digit with one place in
-                         one of them goes there, everywhere at once.  A cell without candidate or a digit without place
-                         is a contradiction.
+    a step of singles:   cells with one candidate and digits with one place, everywhere at once (`singles.py`).
     a trial of depth d:  a candidate is assumed, and removed if d steps of singles end in a contradiction.
 
 The difficulty is the least d such that singles and trials of depth d solve the puzzle; 0 needs no trial, as most
 puzzles in newspapers.  Steps and trials are monotone in the candidates: what they end in does not depend on an order,
 and a puzzle and its images under the symmetries are equally difficult.
-
-A cell is an int64 with four bits for each digit, 1 for a candidate.  In arrays [band, row in it, stack, column in it,
-puzzle] the sum over the two axes of a row, a column or a box then counts the places of every digit, in all puzzles.
 """
 
 import hashlib
@@ -18,10 +13,11 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Int, Int64
+from jaxtyping import Int
 from torch import Tensor
 
 from tokenloom.data.token_cache import cached_rows, digest
+from tokenloom.sudoku.singles import ONE, Candidates, candidates, single, singles
 from tokenloom.sudoku.solver import BLANK, box_shape
 from tokenloom.support.files import default_cache
 from tokenloom.types import Tokens
@@ -33,24 +29,15 @@ solutions."""
 CHUNK = 32
 """Puzzles that are worked on at once: their trials are a few thousand grids, which stay in a processor's cache."""
 
-UNITS = ((2, 3), (0, 1), (1, 3))
-"""The axes over which the cells of a row, a column and a box extend."""
-
-CELL = (0, 1, 2, 3)
-
-Candidates = Int64[np.ndarray, "bands height stacks width puzzles"]
-
 
 def difficulty(puzzles: Tokens, side: int) -> Int[Tensor, "puzzles"]:
     """Rate each puzzle, 0..`DEEP`; puzzles [puzzles, cells] hold digits minus one, and -1 for a blank."""
-    height, width = box_shape(side)
+    box_shape(side)  # raises for a side without boxes
     if puzzles.shape[1] != side * side:
         raise ValueError(f"a puzzle of side {side} has {side * side} cells, got {puzzles.shape[1]}")
     if len(puzzles) and not BLANK <= int(puzzles.min()) <= int(puzzles.max()) < side:
         raise ValueError(f"cells hold 0..{side - 1}, or {BLANK} for a blank, got {int(puzzles.min())} or more")
-    digits = puzzles.T.cpu().numpy().astype(np.int64)
-    cells = np.where(digits == BLANK, _every(side), 1 << 4 * np.maximum(digits, 0))
-    grids = cells.reshape(side // height, height, side // width, width, -1)
+    grids = candidates(puzzles, side)
     chunks = [_rate(grids[..., first : first + CHUNK]) for first in range(0, len(puzzles), CHUNK)]
     return torch.from_numpy(np.concatenate([np.zeros(0, np.int64), *chunks]))
 
@@ -85,28 +72,28 @@ def _rate(grids: Candidates) -> Int[np.ndarray, "puzzles"]:
     count = grids.shape[-1]
     found, open_ones, depth = np.full(count, DEEP), np.arange(count), np.zeros(count, np.int64)
     while len(open_ones):
-        while ((after := _singles(grids)) != grids).any():
+        while ((after := singles(grids)) != grids).any():
             grids = after
-        solved = _single(grids).all(CELL)
+        solved = single(grids).all((0, 1))
         found[open_ones[solved]] = depth[solved]
         after, depth = _after_trials(grids, depth)
-        moved = (after != grids).any(CELL)  # not where a puzzle is solved, contradictory or beyond trials
+        moved = (after != grids).any((0, 1))  # not where a puzzle is solved, contradictory or beyond trials
         grids, depth, open_ones = after[..., moved], depth[moved], open_ones[moved]
     return found.clip(max=DEEP)
 
 
 def _after_trials(grids: Candidates, depth: Int[np.ndarray, "puzzles"]) -> tuple[Candidates, np.ndarray]:
     """Try every open candidate alone, `depth` steps and then until one is refuted; return the rest and the depth."""
-    side = grids.shape[0] * grids.shape[1]
-    left, bit = grids.reshape(side * side, -1).copy(), 1 << 4 * np.arange(side)
-    digit, cell, puzzle = ((left & bit[:, None, None] != 0) & ~_single(left)).nonzero()
+    side = grids.shape[0]
+    left, bit = grids.reshape(side * side, -1).copy(), ONE << np.arange(side, dtype=np.uint16)
+    digit, cell, puzzle = ((left & bit[:, None, None] != 0) & ~single(left)).nonzero()
     trial, now = np.arange(len(cell)), left[:, puzzle]
     now[cell, trial] = bit[digit]
     now, first, step = now.reshape(*grids.shape[:-1], -1), np.zeros(len(depth), np.int64), 0
     while len(trial):
         step += 1
-        after = _singles(now)
-        holds, changed = after.all(CELL), (after != now).any(CELL)
+        after = singles(now)
+        holds, changed = after.all((0, 1)), (after != now).any((0, 1))
         refuted = trial[~holds]
         hit = puzzle[refuted]
         np.bitwise_and.at(left, (cell[refuted], hit), ~bit[digit[refuted]])
@@ -115,38 +102,3 @@ def _after_trials(grids: Candidates, depth: Int[np.ndarray, "puzzles"]) -> tuple
         going = holds & changed & ~done[puzzle[trial]]
         trial, now = trial[going], after[..., going]
     return left.reshape(grids.shape), np.maximum(depth, first)
-
-
-def _singles(grids: Candidates) -> Candidates:
-    """Take one step of singles everywhere at once; a grid with a contradiction is left without candidates."""
-    every = _every(grids.shape[0] * grids.shape[1])
-    alone = np.where(_single(grids), grids, 0)
-    taken, forced, broken = np.zeros_like(grids), np.zeros_like(grids), np.zeros(grids.shape[-1], bool)
-    for axes in UNITS:
-        places = grids.sum(axes, keepdims=True)
-        broken |= (_counted(places) != every).any(CELL)
-        forced |= grids & ~_counted(places & ~every)  # without its lowest bit a count of one is zero
-        taken |= _counted(alone.sum(axes, keepdims=True) - alone)
-    left: Candidates = grids & ~taken
-    left &= np.where(forced == 0, every, np.where(_single(forced), forced, 0))
-    broken |= ~left.all(CELL)
-    left[..., broken] = 0
-    return left
-
-
-def _counted(counts: Candidates) -> Candidates:
-    """Return 1 for each digit whose four bits are not zero."""
-    pairs = counts | counts >> 2
-    found: Candidates = (pairs | pairs >> 1) & _every(9)
-    return found
-
-
-def _every(side: int) -> int:
-    """Return a cell with every candidate: 1 for each digit."""
-    return ((1 << 4 * side) - 1) // 15
-
-
-def _single(values: Int64[np.ndarray, "..."]) -> Bool[np.ndarray, "..."]:
-    """Return whether exactly one bit is set."""
-    single: np.ndarray = (values & (values - 1) == 0) & (values != 0)
-    return single

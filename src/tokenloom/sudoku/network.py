@@ -74,10 +74,9 @@ class GridNetwork(Transformer):
         if length != self.config.length:
             raise ValueError(f"this network reads grids of {self.config.length} cells, got {length}")
 
-    def encode(self, x: Hidden, condition: Condition) -> Hidden:
-        for _ in self.rounds():
-            for block in self.blocks:
-                x = block(x, condition, self.units)
+    def loop(self, x: Hidden, condition: Condition) -> Hidden:
+        for block in self.blocks:
+            x = block(x, condition, self.units)
         return x
 
 

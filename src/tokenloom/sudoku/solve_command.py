@@ -18,13 +18,14 @@ from rich.live import Live
 from tyro.conf import Positional, arg
 
 from tokenloom.data.decoder import frame
+from tokenloom.models.model import DiffusionModel
 from tokenloom.models.opening import Run, open_run
 from tokenloom.models.threads import fit_threads
 from tokenloom.samplers import Step
 from tokenloom.samplers.options import SamplerOptions
 from tokenloom.samplers.run import OnStep
 from tokenloom.sudoku.data import grid_decoder
-from tokenloom.sudoku.solver import BLANK, SIDES, has_solution
+from tokenloom.sudoku.solver import BLANK, SIDES
 from tokenloom.sudoku.solving import Outcome, Solver, solve_puzzles
 from tokenloom.sudoku.text import format_grid, parse_puzzles, puzzles_of_file
 from tokenloom.support.display import Display
@@ -33,6 +34,8 @@ from tokenloom.types import Tokens
 
 MODELS = {4: "sudoku4-udm-loo", 6: "sudoku6-udm-loo", 9: "sudoku"}
 """The bundled model that solves a puzzle of each side unless another is named."""
+GLANCE = 3
+"""The part of its loops with which a model looks at every puzzle first."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +126,15 @@ def _with_progress(run: Run, puzzles: Tokens, solver: Solver) -> list[Outcome]:
         display.update(f"{solved} solved of {tried} tried, of {counted(total, 'puzzle')}", solved / total)
 
     with display.status(f"solving {counted(total, 'puzzle')}"):
-        return solve_puzzles(run.model, puzzles, solver, None, update)
+        return solve_puzzles(
+            run.model, puzzles, solver, None, update, glance_of(run.model) if solver.until_valid else None
+        )
+
+
+def glance_of(model: DiffusionModel) -> DiffusionModel | None:
+    """Return the model with a third of its loops, which usual puzzles need no more of; None if it has few."""
+    loops = getattr(getattr(model.network, "config", None), "loops", 1)
+    return model.with_loops(loops // GLANCE) if loops >= 2 * GLANCE else None
 
 
 def print_one(console: Console, puzzles: Tokens, outcome: Outcome, seconds: float) -> None:
@@ -131,16 +142,15 @@ def print_one(console: Console, puzzles: Tokens, outcome: Outcome, seconds: floa
     side = SIDES[len(outcome.grid)]
     console.print(grid_decoder(side).coloured(outcome.grid, given=(puzzles[0] != BLANK).tolist()))
     cost = f"{counted(outcome.evaluations, 'network evaluation')}, {seconds:.1f} s"
+    if outcome.told is not None:
+        console.print(f"[yellow]{outcome.told}[/]", highlight=False)
     if outcome.solved:
         console.print(f"[green]solved[/] at try {outcome.tries}, {cost}", highlight=False)
-        return
-    remedy = {
-        True: "the puzzle has a solution, so try more --tries, more --steps or another --seed",
-        False: "and it must, for the givens have no solution",
-        None: "try more --tries, more --steps or another --seed, if there is a solution at all",
-    }[has_solution(puzzles[0].tolist(), side)]
-    failed = f"[red]not solved[/] in {_tries(outcome)}, {cost}"
-    console.print(f"{failed}: the grid above breaks the rules; {remedy}", highlight=False)
+    elif outcome.solutions != 0:
+        sure = "there is a solution, so " if outcome.solutions else ""
+        remedy = f"{sure}try more --tries, more --steps or another --seed{'' if sure else ', if there is a solution'}"
+        failed = f"[red]not solved[/] in {_tries(outcome)}, {cost}"
+        console.print(f"{failed}: the grid above breaks the rules; {remedy}", highlight=False)
 
 
 def print_many(console: Console, outcomes: list[Outcome], seconds: float) -> None:
@@ -148,7 +158,8 @@ def print_many(console: Console, outcomes: list[Outcome], seconds: float) -> Non
     width = len(str(len(outcomes)))
     for number, outcome in enumerate(outcomes, 1):
         word = "[green]solved    [/]" if outcome.solved else "[red]not solved[/]"
-        line = f"{number:{width}}  {word}  {_tries(outcome):7}  {format_grid(outcome.grid)}"
+        note = "" if outcome.told is None else f"  {'no solution' if outcome.solutions == 0 else 'several solutions'}"
+        line = f"{number:{width}}  {word}  {_tries(outcome):7}  {format_grid(outcome.grid)}{note}"
         console.print(line, highlight=False, soft_wrap=True)
     solved = sum(outcome.solved for outcome in outcomes)
     tries, cost = (fmean(getattr(outcome, name) for outcome in outcomes) for name in ("tries", "evaluations"))

@@ -6,7 +6,6 @@ free.  It visits every solution once, so a count that stays below its limit is e
 length 1 proves that a puzzle has one solution.  Grids are tokens (digit minus one) in reading order, blanks are -1.
 """
 
-import math
 from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import islice, product
@@ -43,13 +42,7 @@ def cell_units(side: int) -> tuple[tuple[int, int, int], ...]:
 
 def solve(puzzle: Sequence[int], side: int, limit: int = 2, order: Random | None = None) -> list[Grid]:
     """Return the solutions of a puzzle, at most `limit` of them; `order` shuffles the digits that are tried."""
-    return list(islice(_Search(puzzle, side, order, math.inf), limit))
-
-
-def has_solution(puzzle: Sequence[int], side: int, patience: int = 20_000) -> bool | None:
-    """Return whether a puzzle has a solution; None if that is not known after `patience` cells were filled."""
-    search = _Search(puzzle, side, None, patience)
-    return True if any(search) else None if search.patience < 0 else False
+    return list(islice(_Search(puzzle, side, order), limit))
 
 
 def random_grid(side: int, order: Random) -> Grid:
@@ -96,10 +89,10 @@ def random_puzzle(side: int, givens: int, order: Random, attempts: int = 4) -> t
 class _Search:
     """The solutions of a puzzle: `free` holds the digits that each unit still lacks, as the bits of an integer."""
 
-    def __init__(self, puzzle: Sequence[int], side: int, order: Random | None, patience: float) -> None:
+    def __init__(self, puzzle: Sequence[int], side: int, order: Random | None) -> None:
         if len(puzzle) != side * side:
             raise ValueError(f"a puzzle of side {side} has {side * side} cells, got {len(puzzle)}")
-        self.units, self.order, self.patience = cell_units(side), order, patience
+        self.units, self.order = cell_units(side), order
         self.grid, self.free, self.consistent = list(puzzle), [(1 << side) - 1] * (3 * side), True
         self.blanks = [cell for cell, digit in enumerate(puzzle) if digit == BLANK]
         for cell, digit in enumerate(puzzle):
@@ -113,7 +106,7 @@ class _Search:
         return self._filled() if self.consistent else iter(())
 
     def _filled(self) -> Iterator[Grid]:
-        """Fill the blanks in every possible way, until the patience ends."""
+        """Fill the blanks in every possible way."""
         if not self.blanks:
             yield tuple(self.grid)
             return
@@ -133,9 +126,6 @@ class _Search:
             yield from self._filled()
             for unit in self.units[cell]:
                 free[unit] ^= 1 << digit
-            self.patience -= 1
-            if self.patience < 0:
-                break
         blanks.append(cell)
 
     def _most_constrained(self) -> tuple[int, int]:

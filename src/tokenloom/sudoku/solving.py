@@ -2,13 +2,14 @@
 
     try j of a puzzle:   x_0 ~ p(x_0 | givens),  with random numbers of its own,     solved at the first valid x_0.
 
-A round draws as many new tries as were made before (1, 1, 2, 4, ...), for the unsolved puzzles only, so that easy ones
-cost one try and hard ones fill the batch.  The random numbers of a try depend on its givens, its number and the seed
-alone, not on the other puzzles.
+First an exact search says, within its patience, whether a puzzle has no solution, one or several; one without a
+solution is not drawn.  A round draws as many new tries as were made before (1, 1, 2, 4, ...), for the unsolved puzzles
+only, so that easy ones cost one try and hard ones fill the batch.  The random numbers of a try depend on its givens,
+its number and the seed alone, not on the other puzzles.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from jaxtyping import Bool, Int
 from torch import Tensor
@@ -18,6 +19,8 @@ from tokenloom.models.protocol import Model
 from tokenloom.samplers import Sampler
 from tokenloom.samplers.run import OnStep, Samples
 from tokenloom.sudoku.puzzles import is_valid
+from tokenloom.sudoku.search import search
+from tokenloom.sudoku.singles import candidates
 from tokenloom.sudoku.solver import BLANK, SIDES
 from tokenloom.support.checks import check_least
 from tokenloom.types import Tokens
@@ -38,6 +41,14 @@ class Solver:
         check_least(self, tries=1, batch=1)
 
 
+SEARCHED, LONG = 2000, 20_000
+"""Guesses of the exact search for each of many puzzles, and for one: less than a second."""
+TOLD = {
+    0: "the puzzle has no solution, so nothing was drawn; check its givens",
+    2: "the puzzle has several solutions: any of them counts, and more givens would leave one",
+}
+
+
 @dataclass(frozen=True)
 class Outcome:
     """The result for one puzzle."""
@@ -48,33 +59,75 @@ class Outcome:
     tries: int = 0
     evaluations: int = 0
     """Network evaluations of all tries."""
+    solutions: int | None = None
+    """The number of solutions: 0, 1, or 2 for several; None if that is not known."""
+
+    @property
+    def told(self) -> str | None:
+        """A sentence on a puzzle that is not one: it has no solution, or several."""
+        return None if self.solutions is None else TOLD.get(self.solutions)
 
 
 OnDrawn = Callable[[Sequence[Outcome]], None]
 
 
 def solve_puzzles(
-    model: Model, puzzles: Tokens, solver: Solver, on_step: OnStep | None = None, on_drawn: OnDrawn | None = None
+    model: Model,
+    puzzles: Tokens,
+    solver: Solver,
+    on_step: OnStep | None = None,
+    on_drawn: OnDrawn | None = None,
+    glance: Model | None = None,
 ) -> list[Outcome]:
-    """Solve puzzles [puzzles, cells] of one size, -1 for a blank; `on_drawn` sees the outcomes after every batch."""
+    """Solve puzzles [puzzles, cells] of one size, -1 for a blank; `on_drawn` sees the outcomes after every batch.
+
+    A `glance` is a faster model that is asked once about every puzzle; its grid is an answer where it obeys the rules.
+    """
     check_fits(model, puzzles)
-    outcomes, made = [Outcome(tuple(puzzle)) for puzzle in puzzles.tolist()], 0
+    counts = count_solutions(puzzles)
+    outcomes = [Outcome(tuple(puzzle), solutions=count) for puzzle, count in zip(puzzles.tolist(), counts, strict=True)]
+    made = 0
+    if glance is not None:
+        once = replace(solver, sampler=Sampler(steps=1), until_valid=True)
+        _take_round(glance, puzzles, once, outcomes, [1], None, on_drawn)
     while made < solver.tries:
         count = min(max(1, made), solver.tries - made)
-        unsolved = [index for index, outcome in enumerate(outcomes) if not outcome.solved]
-        draws = [(index, made + attempt) for index in unsolved for attempt in range(1, count + 1)]
-        for first in range(0, len(draws), solver.batch):
-            drawn = draws[first : first + solver.batch]
-            chosen = puzzles[[index for index, _ in drawn]]
-            samples = _draw(model, chosen, solver, [attempt for _, attempt in drawn], on_step)
-            results = (samples.tokens.tolist(), obeys(samples.tokens, chosen).tolist(), samples.evaluations.tolist())
-            for (index, attempt), grid, solved, cost in zip(drawn, *results, strict=True):
-                if not outcomes[index].solved:  # the first valid grid of a puzzle stays
-                    outcomes[index] = Outcome(tuple(grid), solved, attempt, outcomes[index].evaluations + cost)
-            if on_drawn is not None:
-                on_drawn(outcomes)
+        _take_round(model, puzzles, solver, outcomes, range(made + 1, made + count + 1), on_step, on_drawn)
         made += count
     return outcomes
+
+
+def _take_round(
+    model: Model,
+    puzzles: Tokens,
+    solver: Solver,
+    outcomes: list[Outcome],
+    tries: Sequence[int],
+    on_step: OnStep | None,
+    on_drawn: OnDrawn | None,
+) -> None:
+    """Draw the tries of these numbers for every puzzle that is not solved, and update the outcomes."""
+    unsolved = [index for index, one in enumerate(outcomes) if not one.solved and one.solutions != 0]
+    draws = [(index, number) for index in unsolved for number in tries]
+    for first in range(0, len(draws), solver.batch):
+        drawn = draws[first : first + solver.batch]
+        chosen = puzzles[[index for index, _ in drawn]]
+        samples = _draw(model, chosen, solver, [number for _, number in drawn], on_step)
+        results = (samples.tokens.tolist(), obeys(samples.tokens, chosen).tolist(), samples.evaluations.tolist())
+        for (index, number), grid, solved, cost in zip(drawn, *results, strict=True):
+            before = outcomes[index]
+            if not before.solved:  # the first valid grid of a puzzle stays
+                outcomes[index] = Outcome(tuple(grid), solved, number, before.evaluations + cost, before.solutions)
+        if on_drawn is not None:
+            on_drawn(outcomes)
+
+
+def count_solutions(puzzles: Tokens) -> list[int | None]:
+    """Return 0, 1, or 2 for several, for each puzzle; None if a search within the patience does not tell."""
+    patience = max(SEARCHED, LONG // max(1, len(puzzles)))
+    found = search(candidates(puzzles, SIDES[puzzles.shape[1]]), 2, patience)
+    known = found.complete | (found.count == 2)
+    return [count if sure else None for count, sure in zip(found.count.tolist(), known.tolist(), strict=True)]
 
 
 def check_fits(model: Model, puzzles: Tokens) -> None:

@@ -87,6 +87,8 @@ def prepare(model: DiffusionModel, config: TrainConfig) -> DiffusionModel:
         raise ValueError("--optimiser.kind muon needs whole matrices on each process; leave out --run.strategy fsdp")
     if options.sample_every and options.strategy == "fsdp" and int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise ValueError("--run.sample-every needs the whole model on each process; leave out --run.strategy fsdp")
+    if options.compile and model.answer_every is not None:
+        raise ValueError("--run.compile cannot be combined with --network.answer-every; leave one of them out")
     blocks = [module for module in model.modules() if isinstance(module, Block)]
     if options.recompute and not blocks:
         raise ValueError(f"--run.recompute is for dit, causal and hollow, got {unwrapped(model.network).name}")
@@ -113,9 +115,14 @@ def optimiser_of(model: DiffusionModel, config: TrainConfig) -> torch.optim.Opti
 
 
 def batch_loss(model: DiffusionModel, batch: Batch, method: Method, objective: Objective) -> Tensor:
-    """Return the weighted mean loss of a batch, noised as the method says."""
+    """Return the weighted mean loss of a batch, noised as the method says; of all answers of a network with several."""
     noisy = method.corrupted(batch.x_0, objective.times(batch.t), RowGenerators(batch.seeds), batch.given)
-    return loss_at(model, objective, batch.x_0, noisy, batch.weights).mean
+    if model.answer_every is None:
+        return loss_at(model, objective, batch.x_0, noisy, batch.weights).mean
+    device = model.device or batch.x_0.device
+    x_0, noisy, weights = batch.x_0.to(device), noisy.to(device), batch.weights.to(device)
+    found = [loss_at(model, objective, x_0, noisy, weights, part).mean for part in model.stages(noisy)]
+    return torch.stack(found).mean()
 
 
 class Learner:
