@@ -109,7 +109,7 @@ def test_watch_shows_every_step_and_out_holds_everything(text: str, tmp_path: Pa
         (["--out", "/dev/null/here.json"], "cannot write to /dev/null: "),
         (["--until", "stabel"], "there is no stop rule 'stabel'; did you mean stable?"),
         (["--corrector", "informd"], "there is no corrector 'informd'; did you mean informed"),
-        (["--corrector-steps", "5", "--steps", "6"], "takes at least 7 evaluations, got steps=6"),
+        (["--corrector-steps", "5", "--steps", "6"], "at least 7 evaluations, got steps=6"),
         (["--out", "picture.png"], "picture.png would be a picture, but the model writes text; write .json instead"),
         (["--num", str(10**18)], "sequences of 24 tokens needs about 1.5e+12 GB, and this machine has"),
         (["--steps", str(10**12)], "a grid of 1,000,000,000,000 steps needs about 8,000.0 GB, and this machine has"),

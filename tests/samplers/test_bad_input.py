@@ -24,7 +24,7 @@ def tokens_given(*tokens: int) -> tuple[Tensor, Tensor]:
 CASES: list[tuple[str, Callable[[], object], str]] = [
     ("no steps", lambda: tl.sample(UNIFORM, 1, steps=0), "steps must be a whole number, at least 1, got 0"),
     ("half a step", lambda: tl.sample(UNIFORM, 1, steps=2.5), "steps must be a whole number, got 2.5"),
-    ("no room to correct", lambda: tl.sample(UNIFORM, 1, steps=6, corrector="scan:steps=5"), "takes at least 7 evaluations, got steps=6"),
+    ("no room to correct", lambda: tl.sample(UNIFORM, 1, steps=6, corrector="scan:steps=5"), "at least 7 evaluations, got steps=6"),
     ("fewer than no rows", lambda: tl.sample(UNIFORM, -1), "batch must be a whole number, at least 0, got -1"),
     ("half a row", lambda: tl.sample(UNIFORM, 2.5), "batch must be a whole number, got 2.5"),  # type: ignore[arg-type]
     ("no length", lambda: tl.sample(UNIFORM, 1, length=0), "length must be at least 1, got 0"),

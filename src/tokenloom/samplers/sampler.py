@@ -173,7 +173,7 @@ class Sampler(Truncation):
         if extra and self.steps < 2 + extra:
             raise ValueError(
                 f"the corrector takes up to {counted(extra, 'evaluation')} between two steps, so a run needs at least "
-                f"{2 + extra}, got steps={self.steps}; allow more, or correct less"
+                f"{2 + extra} evaluations, got steps={self.steps}; allow more, or correct less"
             )
         return (self.steps + extra) // (1 + extra)
 
