@@ -15,7 +15,8 @@ CLAIM = Claim(
     picture=Bounds(("udm-loo-nelbo", "udm-unigram", "audm-gated", "audm-unigram")),
     run="""UDM and AUDM whose lost tokens are drawn from the counts of the training data in the place of the uniform
 law, each trained with its own bound and with the better of two learning rates.""",
-    found="Its runs are not made yet.",
+    found="""On the chain unigram noise changes the bound of UDM by less than 0.004 nats per token, and that of AUDM
+is worse with it. The runs on text, where unigrams are far from uniform, are not made yet.""",
     limits="""The chain's unigrams are nearly uniform; on text they are far from it.""",
     pending=True,
 )
