@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Train the bundled models, one core each; a run that was interrupted resumes where it stopped.
-#   scripts/train_bundled.sh sudoku4-udm-loo | sudoku6-udm-loo [folder]
-#   scripts/train_bundled.sh sudoku folder mined.csv.gz
+#   scripts/train_bundled.sh sudoku | sudoku4-udm-loo | sudoku6-udm-loo [folder]
+#   scripts/train_bundled.sh sudoku-mined folder mined.csv.gz    (no bundled model yet: puzzles that need search)
 #   scripts/train_bundled.sh shakespeare-udm-loo folder input.txt
 set -euo pipefail
 name=${1:?name a model: sudoku, sudoku4-udm-loo, sudoku6-udm-loo or shakespeare-udm-loo}
@@ -15,7 +15,13 @@ sudoku=(
   --run.valid-rows 256 --run.validate-every 1000 --run.checkpoint-every 500
 )
 case $name in
-  sudoku) # the collection: python -m tokenloom.sudoku.collection --out mined.csv.gz --blocks 200 --seed 11
+  sudoku)
+    run=(
+      --recipe sudoku9 --method any --time-power 0.5 "${sudoku[@]}"
+      --data.rows 16000 --data.seed 2 --data.givens 24 50 --data.hard 0.6
+      --network.depth 2 --network.loops 12 --network.fewest-loops 3 --max-minutes 105
+    ) ;;
+  sudoku-mined) # the collection: python -m tokenloom.sudoku.collection --out mined.csv.gz --blocks 200 --seed 11
     run=(
       --recipe sudoku9 --method any --time-power 0.5 "${sudoku[@]}"
       --data.path "${3:?give the path of a mined collection}" --data.rows 1000000 --data.givens 24 50
